@@ -1,0 +1,298 @@
+"""The nouns of the library: what is handed in, what comes back, and who does which part of it.
+
+Everything imports this module and it imports nothing of ours. It knows neither torch nor files, so that an
+environment, an executor or a world model written by somebody else needs nothing more than these few types.
+
+The seam is ``submit -> execute -> advance``: an `ExpensiveRewardEnv` cuts its step in three, and a `WorldModel`
+replaces the middle word (the expensive one) and nothing else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from functools import cached_property
+from typing import Any, Literal, Protocol, SupportsFloat, TypeVar, runtime_checkable
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+ObsType = TypeVar("ObsType")
+ActType = TypeVar("ActType")
+
+Source = Literal["execution", "world_model", "environment"]
+
+
+def fingerprint(value: Any) -> str:
+    """Hex SHA-256 of plain data: equal content gives equal digests in every process and on every machine.
+
+    Accepts None, bool, int, float, str, bytes, NumPy arrays, dataclasses, and sequences and mappings of these.
+
+    Raises:
+        TypeError: for anything else, because a digest of a ``repr`` would not be stable.
+    """
+    digest = hashlib.sha256()
+    for part in _canonical_parts(value):
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _canonical_parts(value: Any) -> Iterator[bytes]:
+    if value is None or isinstance(value, bool | int | float | str):
+        yield type(value).__name__.encode()
+        yield (float.hex(value) if isinstance(value, float) else str(value)).encode("utf-8", "surrogatepass")
+    elif isinstance(value, bytes):
+        yield b"bytes"
+        yield value
+    elif isinstance(value, np.ndarray | np.generic):
+        array = np.asarray(value)
+        yield f"array {array.dtype.str} {array.shape}".encode()
+        yield np.ascontiguousarray(array).tobytes()
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        yield f"dataclass {type(value).__qualname__}".encode()
+        for field in dataclasses.fields(value):
+            yield field.name.encode()
+            yield from _canonical_parts(getattr(value, field.name))
+    elif isinstance(value, Mapping):
+        yield f"mapping {len(value)}".encode()
+        for key in sorted(value, key=str):
+            yield from _canonical_parts(key)
+            yield from _canonical_parts(value[key])
+    elif isinstance(value, Sequence):
+        yield f"sequence {len(value)}".encode()
+        for item in value:
+            yield from _canonical_parts(item)
+    else:
+        raise TypeError(f"cannot fingerprint a {type(value).__name__}: use plain data, arrays or dataclasses")
+
+
+@dataclasses.dataclass(frozen=True)
+class Submission:
+    """What an agent hands in to be scored.
+
+    It travels to world models and to other machines, so it is frozen, picklable and addressed by its content, and it
+    never holds a private answer.
+    """
+
+    task_id: str
+    """Which task this answers, for example a competition's name."""
+
+    content: Any
+    """The thing itself: a script, a list of frames; plain data or arrays."""
+
+    context: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """The *public* facts a world model may read, for example the task's overview."""
+
+    @cached_property
+    def key(self) -> str:
+        """Content address: hex SHA-256 of task, content and context."""
+        return fingerprint((self.task_id, self.content, self.context))
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What executing or predicting a submission yields.
+
+    Raises:
+        ValueError: if the score is NaN or infinite. An unknown score is None, never a number that stands for one.
+    """
+
+    score: float | None
+    """Higher is better. None means unknown (a fault of the infrastructure, a check that abstained): it is excluded
+    from every statistic, never counted as 0."""
+
+    status: str
+    """One word for what happened, for example "valid", "runtime_error", "timeout", "unknown"."""
+
+    feedback: str = ""
+    """What the agent observes next."""
+
+    source: Source = "execution"
+    """Who says so: the truth, a prediction, or the environment itself where neither was needed."""
+
+    seconds: float = 0.0
+    """Wall-clock seconds it took."""
+
+    details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Anything else worth a record: verdicts check by check, exception class, percentile."""
+
+    def __post_init__(self) -> None:
+        if self.score is not None and not math.isfinite(self.score):
+            raise ValueError(f"Outcome.score is {self.score}: give a finite number, or None when it is unknown")
+
+
+class ExpensiveRewardEnv(gym.Env[ObsType, ActType], ABC):
+    """A Gymnasium environment whose transitions are cheap and whose score is not.
+
+    A new domain writes `reset` and the three methods below. Used as a plain Gymnasium environment, its `step` is the
+    three in a row and so returns the truth. A trainer calls them apart and decides which submissions are executed.
+    """
+
+    @abstractmethod
+    def submit(self, action: ActType) -> Submission | None:
+        """Take an action; return what has to be scored, or None if this action asks for no score. Cheap."""
+
+    @abstractmethod
+    def execute(self, submission: Submission) -> Outcome:
+        """Find the true outcome. Expensive. Must not change the environment: it may run elsewhere, or never."""
+
+    @abstractmethod
+    def advance(self, outcome: Outcome | None) -> tuple[ObsType, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Move on, given the outcome of the last submission (None if there was none). Cheap.
+
+        Returns Gymnasium's (observation, reward, terminated, truncated, info). An unknown score gives the reward NaN.
+        If the environment scored the action by itself, ``info["outcome"]`` is that `Outcome`.
+        """
+
+    def step(self, action: ActType) -> tuple[ObsType, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Submit, execute, advance."""
+        submission = self.submit(action)
+        return self.advance(None if submission is None else self.execute(submission))
+
+    def episode_score(self, scores: Sequence[float | None]) -> float | None:
+        """Score of a whole episode from the scores of its submissions: the best of them.
+
+        One unknown score makes the best one unknown. Override for a domain that counts otherwise.
+        """
+        if not scores or any(score is None for score in scores):
+            return None
+        return max(score for score in scores if score is not None)
+
+
+@runtime_checkable
+class Executor(Protocol):
+    """Runs submissions for real, in the manner of `concurrent.futures`."""
+
+    @property
+    def capacity(self) -> int:
+        """How many submissions run at the same time."""
+        ...
+
+    def submit(self, submission: Submission) -> Future[Outcome]:
+        """Queue a submission. A fault of the infrastructure is an `Outcome` with ``score=None``."""
+        ...
+
+    def close(self) -> None:
+        """Stop what runs and free what is held."""
+        ...
+
+
+@runtime_checkable
+class WorldModel(Protocol):
+    """Predicts what execution would return."""
+
+    def predict(self, submissions: Sequence[Submission]) -> list[Outcome]:
+        """One outcome per submission, in order. A bad item yields ``score=None``; it never raises for one item."""
+        ...
+
+
+class WorldModelError(RuntimeError):
+    """A world model failed as a whole (it raised, or answered with the wrong number of outcomes).
+
+    A dead scorer stops the run: training on made-up scores would be worse than not training.
+    """
+
+
+class ExecutorError(RuntimeError):
+    """Execution failed so persistently that going on would silently turn the run into world-model-only training."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Decision:
+    """One action of a policy, with all that is needed to learn from it. Token ids in, token ids out."""
+
+    observation: Any
+    """What the environment showed before this decision."""
+
+    action: Any
+    """What is handed to the environment."""
+
+    prompt_ids: NDArray[np.int64]
+    """Every token the model was conditioned on, earlier turns of the episode included, shape (P,)."""
+
+    token_ids: NDArray[np.int64]
+    """The tokens it produced, end-of-turn token included if it was produced, shape (T,)."""
+
+    log_probs: NDArray[np.float32]
+    """Log-probability of each produced token under the behaviour policy, shape (T,)."""
+
+    finished: bool = True
+    """False if generation was cut at the token limit."""
+
+
+class Policy(Protocol):
+    """An agent that can act and can be trained."""
+
+    def act(
+        self,
+        observations: Sequence[Any],
+        *,
+        histories: Sequence[Sequence[Decision]],
+        seeds: Sequence[tuple[int, ...]],
+        temperature: float = 1.0,
+    ) -> list[Decision]:
+        """Decide for a batch of episodes at once.
+
+        Args:
+            observations: newest observation of each episode, length N.
+            histories: earlier decisions of each episode, oldest first, length N.
+            seeds: random stream of each decision, for example (seed, step, episode, turn), length N. The same stream
+                gives the same decision whatever else is in the batch (up to rounding in batched arithmetic).
+            temperature: sampling temperature; 0 is greedy.
+        """
+        ...
+
+    def log_probs(self, decisions: Sequence[Decision]) -> tuple[Any, Any, Any]:
+        """Log-probabilities of the produced tokens under the current weights, with gradients.
+
+        Returns:
+            (log_probs, entropy, mask), each of shape (N, T_max): mask is 1 on produced tokens, 0 on padding.
+        """
+        ...
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Turn:
+    """One decision and what came of it."""
+
+    decision: Decision
+    submission: Submission | None
+    predicted: Outcome | None
+    executed: Outcome | None
+    reward: float
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """What the agent was told: the truth where there is one, else the prediction."""
+        return self.executed if self.executed is not None and self.executed.score is not None else self.predicted
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Trajectory:
+    """One episode."""
+
+    turns: tuple[Turn, ...]
+    predicted_score: float | None
+    """Episode score of the predicted outcomes; None if unknown or not predicted."""
+    executed_score: float | None
+    """Episode score of the executed outcomes; None if unknown or not executed."""
+    final_info: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Group:
+    """The trajectories that share a task, whose scores are compared with each other."""
+
+    key: str
+    """Unique within a step, for example "3:titanic"."""
+    task_id: str
+    is_anchor: bool
+    propensity: float
+    """Probability with which this group was chosen to be an anchor."""
+    trajectories: tuple[Trajectory, ...]
