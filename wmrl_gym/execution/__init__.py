@@ -1,0 +1,1 @@
+"""Running submissions for real: the sandbox, executors on this machine and on others, and the cache of results."""

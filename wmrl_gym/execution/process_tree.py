@@ -1,0 +1,52 @@
+"""Reading, from outside, what the processes of a sandbox use."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def descendants(root: int) -> list[int]:
+    """Host pids of a process and all its descendants.
+
+    In a sandbox nothing escapes this walk: an orphan is handed to the sandbox's own init, which is `root`.
+    """
+    found, waiting = [], [root]
+    while waiting:
+        pid = waiting.pop()
+        found.append(pid)
+        try:
+            for task in os.listdir(f"/proc/{pid}/task"):
+                children = Path(f"/proc/{pid}/task/{task}/children").read_text()
+                waiting.extend(int(child) for child in children.split())
+        except OSError:  # it ended while we looked
+            continue
+    return found
+
+
+def resident_bytes(pids: list[int]) -> int:
+    """Sum of resident memory; pages shared between the processes count once for each. About 20 µs per process."""
+    total = 0
+    for pid in pids:
+        try:
+            total += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
+        except (OSError, IndexError):
+            continue
+    return total
+
+
+def proportional_bytes(pids: list[int]) -> int:
+    """Sum of memory with shared pages divided among their users: exact, and ten times slower than `resident_bytes`.
+
+    A process that cannot be read this way counts with its resident memory.
+    """
+    total = 0
+    for pid in pids:
+        try:
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+            total += sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+        except (OSError, ValueError):
+            total += resident_bytes([pid])
+    return total

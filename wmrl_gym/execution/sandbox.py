@@ -1,0 +1,243 @@
+"""One untrusted script, run once, in a sandbox of its own.
+
+The script sees the scientific stack that the trainer itself runs on, its data, and an empty directory. What it leaves
+behind is read after its last process is dead, and the directory goes with it: no run ever sees anything of another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import selectors
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from wmrl_gym.execution import bubblewrap
+from wmrl_gym.execution.harvest import read_submission
+from wmrl_gym.execution.isolation import SandboxUnavailable, interpreter_prefixes
+from wmrl_gym.execution.launch import Box, open_box
+from wmrl_gym.execution.limits import RunStatus, SandboxLimits, SandboxResult
+from wmrl_gym.execution.memory import MemoryLimit, limit_memory
+from wmrl_gym.execution.output import HeadAndTail
+from wmrl_gym.execution.probe import ProbeReport, probe
+
+__all__ = ["Sandbox", "SandboxLimits", "SandboxResult", "SandboxUnavailable"]
+
+MIB = 2**20
+TICK_SECONDS = 0.05
+"""How often limits that the kernel does not keep by itself are looked at."""
+
+MEMORY_ERROR = re.compile(r"^(\w+\.)*_?(Array)?MemoryError\b")
+
+
+class Sandbox:
+    """Runs scripts under bubblewrap. Stateless, picklable, and safe to use from many threads at once.
+
+    Each call must come from a thread that lives until it returns (any ordinary call does).
+
+    Args:
+        limits: what one script may spend.
+        start: "fresh" starts a new interpreter for each script.
+        hide: directories and files of the installed packages which scripts must not see, for example data sets that
+            hold the answers.
+    """
+
+    def __init__(
+        self,
+        limits: SandboxLimits | None = None,
+        *,
+        start: Literal["fresh"] = "fresh",
+        hide: Sequence[Path | str] = (),
+    ) -> None:
+        """Nothing is started yet."""
+        if start != "fresh":
+            raise ValueError(f"Sandbox(start={start!r}): choose 'fresh'")
+        self.limits = limits or SandboxLimits()
+        self.start = start
+        self.hide = tuple(Path(path) for path in hide)
+
+    def run(self, script: str, data_dir: Path | str) -> SandboxResult:
+        """Run a script to its end or to a limit.
+
+        Args:
+            script: Python source. It finds ``DATA_DIR`` and ``SUBMISSION_PATH`` as predefined names, and as
+                environment variables.
+            data_dir: directory with the public files, shown read-only as /data.
+
+        Raises:
+            NotADirectoryError: if there is no such directory.
+            PermissionError: if the data lies where scripts could see its neighbours.
+        """
+        view = self._view(Path(data_dir))
+        memory = limit_memory(self.limits.memory_mb * MIB, self.limits.processes)
+        try:
+            with open_box(view, self.limits, bubblewrap.python_command()) as box:
+                memory.adopt(box.init)
+                run = _Run(box, memory, self.limits)
+                box.channel.settimeout(10.0)
+                box.channel.sendall(self._job(script))
+                box.channel.close()
+                return run.supervise()
+        except (SandboxUnavailable, OSError, RuntimeError) as error:
+            return SandboxResult(
+                "infrastructure_error", None, "", str(error), 0.0, None, "the sandbox failed", str(error)
+            )
+        finally:
+            memory.close()
+
+    @classmethod
+    def probe(cls) -> ProbeReport:
+        """Try on this machine whether scripts run and are isolated; about two seconds.
+
+        Raises:
+            SandboxUnavailable: if not, with the exact remedy. There is no weaker fallback.
+        """
+        return probe(lambda: cls(SandboxLimits(wall_seconds=60.0)))
+
+    def _view(self, data_dir: Path) -> bubblewrap.View:
+        data_dir = data_dir.resolve()
+        if not data_dir.is_dir():
+            raise NotADirectoryError(f"wmrl: no data directory {data_dir}")
+        prefixes = interpreter_prefixes()
+        for prefix in (Path("/usr"), *prefixes):
+            if data_dir.is_relative_to(prefix):
+                raise PermissionError(
+                    f"wmrl: {data_dir} lies below {prefix}, which every script can read, answers included\n"
+                    "  move the data root elsewhere (set WMRL_DATA_ROOT)."
+                )
+        package = Path(__file__).resolve().parents[1]
+        hide = [*self.hide, package] if any(package.is_relative_to(prefix) for prefix in prefixes) else self.hide
+        return bubblewrap.View(prefixes, data_dir, tuple(hide))
+
+    def _job(self, script: str) -> bytes:
+        limits = self.limits
+        job = {
+            "script": script,
+            "directory": bubblewrap.SCRATCH,
+            "names": {"DATA_DIR": bubblewrap.DATA_DIR, "SUBMISSION_PATH": bubblewrap.SUBMISSION_PATH},
+            "limits": {
+                "NPROC": limits.processes,
+                "FSIZE": limits.file_mb * MIB,
+                # Room for libraries that are mapped and hardly touched; the tree's memory is limited from outside.
+                "AS": (limits.memory_mb + 512) * MIB,
+                # Against a process that outlives its supervisor; the deadline proper is wall-clock time.
+                "CPU": int(2 * limits.wall_seconds) + 10,
+                "NOFILE": limits.open_files,
+                "CORE": 0,
+            },
+        }
+        return json.dumps(job).encode()
+
+
+class _Run:
+    """One script from its first line to its verdict."""
+
+    def __init__(self, box: Box, memory: MemoryLimit, limits: SandboxLimits) -> None:
+        self.box = box
+        self.memory = memory
+        self.limits = limits
+        self.output = {name: HeadAndTail(limits.output_kb * 1024) for name in ("stdout", "stderr")}
+
+    def supervise(self) -> SandboxResult:
+        started = time.monotonic()
+        status, reason = self._watch(started + self.limits.wall_seconds)
+        seconds = time.monotonic() - started
+        self.box.kill()
+        self._drain()
+        returncode = self.box.returncode() if status is None else None
+        stderr = self.output["stderr"].text()
+        if status is None and self.memory.exceeded(0):
+            status, reason = "out_of_memory", self._memory_reason()
+        elif status is None and returncode != 0 and MEMORY_ERROR.match(_last_line(stderr)):
+            status, reason = "out_of_memory", "MemoryError"
+        elif status is None:
+            status = "ok" if returncode == 0 else "error"
+        submission, problem = read_submission(
+            self.box.scratch, bubblewrap.SUBMISSION_NAME, self.limits.file_mb * MIB
+        )
+        return SandboxResult(
+            status=status,
+            returncode=returncode,
+            stdout=self.output["stdout"].text(),
+            stderr=stderr,
+            seconds=seconds,
+            submission=submission,
+            submission_problem=problem,
+            killed_because=reason,
+            memory_limited_by=self.memory.description,
+        )
+
+    def _watch(self, deadline: float) -> tuple[RunStatus | None, str | None]:
+        """Read output until the sandbox is dead (None, None) or a limit is hit (status, reason)."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.box.init_fd, selectors.EVENT_READ)
+            for name, pipe in self._pipes().items():
+                os.set_blocking(pipe, False)
+                selector.register(pipe, selectors.EVENT_READ, name)
+            next_look = time.monotonic() + TICK_SECONDS
+            while True:
+                for key, _ in selector.select(max(0.0, min(next_look, deadline) - time.monotonic())):
+                    if key.data is None:
+                        return ("infrastructure_error", "stopped") if self.box.stopped else (None, None)
+                    if not self._read(key.data, key.fd):
+                        selector.unregister(key.fd)
+                now = time.monotonic()
+                if now >= deadline:
+                    return "timeout", f"more than {self.limits.wall_seconds:g} s"
+                if now >= next_look:
+                    broken = self._broken_limit()
+                    if broken is not None:
+                        return broken
+                    next_look = time.monotonic() + TICK_SECONDS
+
+    def _broken_limit(self) -> tuple[RunStatus, str] | None:
+        if self.memory.exceeded(_used_bytes(self.box.scratch) + _used_bytes(self.box.shm)):
+            return "out_of_memory", self._memory_reason()
+        if any(_used_files(place) > self.limits.scratch_files for place in (self.box.scratch, self.box.shm)):
+            return "error", f"more than {self.limits.scratch_files} files"
+        for name, output in self.output.items():
+            if output.total > self.limits.output_flood_mb * MIB:
+                return "error", f"more than {self.limits.output_flood_mb} MiB on {name}"
+        return None
+
+    def _memory_reason(self) -> str:
+        return f"more than {self.limits.memory_mb} MiB of memory"
+
+    def _pipes(self) -> dict[str, int]:
+        process = self.box.process
+        assert process.stdout is not None and process.stderr is not None
+        return {"stdout": process.stdout.fileno(), "stderr": process.stderr.fileno()}
+
+    def _read(self, name: str, pipe: int) -> bool:
+        """Take what is there; False at the end of the stream."""
+        try:
+            data = os.read(pipe, 65536)
+        except BlockingIOError:
+            return True
+        self.output[name].write(data)
+        return bool(data)
+
+    def _drain(self) -> None:
+        for name, pipe in self._pipes().items():
+            with contextlib.suppress(BlockingIOError):
+                while data := os.read(pipe, 65536):
+                    self.output[name].write(data)
+
+
+def _last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else ""
+
+
+def _used_bytes(directory: int) -> int:
+    facts = os.statvfs(directory)
+    return (facts.f_blocks - facts.f_bfree) * facts.f_frsize
+
+
+def _used_files(directory: int) -> int:
+    facts = os.statvfs(directory)
+    return facts.f_files - facts.f_ffree
