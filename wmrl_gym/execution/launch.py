@@ -94,7 +94,7 @@ class Box:
             signal.pidfd_send_signal(self.init_fd, signal.SIGKILL)
 
     def returncode(self) -> int:
-        """Exit code of the program inside, once it is dead."""
+        """Exit code of the program inside, once it is dead; before `kill`, which could outrun the answer."""
         return self.process.wait(10.0)
 
     def close(self) -> None:

@@ -146,9 +146,9 @@ class _Run:
         started = time.monotonic()
         status, reason = self._watch(started + self.limits.wall_seconds)
         seconds = time.monotonic() - started
+        returncode = self.box.returncode() if status is None else None
         self.box.kill()
         self._drain()
-        returncode = self.box.returncode() if status is None else None
         stderr = self.output["stderr"].text()
         if status is None and self.memory.exceeded(0):
             status, reason = "out_of_memory", self._memory_reason()
