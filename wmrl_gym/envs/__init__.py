@@ -1,0 +1,1 @@
+"""Environments: competitions in MLE-Dojo's layout."""

@@ -1,0 +1,1 @@
+"""MLE-Dojo: a language-model agent writes scripts for machine-learning competitions."""

@@ -17,6 +17,8 @@ class Column:
     """Share of missing values, 0 to 1."""
     unique: int
     examples: tuple[str, ...] = ()
+    mean_length: float = 0.0
+    """Mean number of characters of the non-missing values of a "str" column; 0 for other columns."""
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from wmrl_gym.envs.mle_dojo.inventory import Inventory
+from wmrl_gym.envs.mle_dojo.inventory import Column, DataFile, Inventory
+
+if TYPE_CHECKING:
+    from wmrl_gym.envs.mle_dojo.competition import Competition
 
 Modality = Literal["tabular", "text", "image"]
+OverviewStyle = Literal["full", "compact"]
 
 
 @dataclass(frozen=True)
@@ -34,3 +39,76 @@ class Overview:
     """The metric's name, for example "rmse"."""
     higher_is_better: bool
     modality: Modality
+
+    @property
+    def train(self) -> DataFile | None:
+        """The training table, or None if the competition has no table (but images, for example)."""
+        return find_table(self.inventory, "train")
+
+    @property
+    def test(self) -> DataFile | None:
+        """The test table, or None."""
+        return find_table(self.inventory, "test")
+
+    @property
+    def features(self) -> tuple[Column, ...]:
+        """Columns of the training table that may be learned from: also in the test table, and not the id."""
+        if self.train is None:
+            return ()
+        held_back = {*self.target_columns, self.contract.id_column}
+        known = {column.name for column in self.test.columns} if self.test is not None else None
+        return tuple(
+            column
+            for column in self.train.columns
+            if column.name not in held_back and (known is None or column.name in known)
+        )
+
+    @property
+    def text_column(self) -> str | None:
+        """The free-text column: the text feature with the longest values; None unless the modality is text."""
+        texts = [column for column in self.features if column.dtype == "str"]
+        if self.modality != "text" or not texts:
+            return None
+        return max(texts, key=lambda column: column.mean_length).name
+
+
+class OverviewError(Exception):
+    """A part of the overview is missing from a competition's public data. Says which, and where it was looked for."""
+
+
+def build_overview(competition: Competition) -> Overview:
+    """Read the public folder of a competition.
+
+    Raises:
+        OverviewError: if the description is empty, the sample submission has no columns or rows, there is no data
+            beside it, or no target column can be told.
+        ValueError: if a public table cannot be read.
+    """
+    # The types above are read by world models and policies, which need neither pandas nor the data.
+    from wmrl_gym.envs.mle_dojo import overview_building
+
+    return overview_building.build(competition)
+
+
+def render_overview(overview: Overview, style: OverviewStyle = "full", max_chars: int | None = None) -> str:
+    """Overview as text, at most `max_chars` characters (default 8000 in full, 600 compact).
+
+    Too long a text loses its least important parts first: long lists of columns, then the end of the description.
+
+    Raises:
+        ValueError: for an unknown style.
+    """
+    from wmrl_gym.envs.mle_dojo import overview_text
+
+    return overview_text.render(overview, style, max_chars)
+
+
+def find_table(inventory: Inventory, role: Literal["train", "test"]) -> DataFile | None:
+    """The table of that role, or None: exactly so named if there is one, else the largest whose name begins so."""
+    named = [
+        file
+        for file in inventory.files
+        if file.kind == "table" and file.path.rsplit("/", 1)[-1].lower().startswith(role) and file.columns
+    ]
+    exact = [file for file in named if re.fullmatch(rf"(.*/)?{role}\.\w+(\.gz)?", file.path, re.IGNORECASE)]
+    return max(exact or named, key=lambda file: (-file.path.count("/"), file.size_bytes), default=None)

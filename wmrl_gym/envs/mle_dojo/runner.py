@@ -1,0 +1,178 @@
+"""Runs a submitted script in the sandbox, grades what it leaves, and says what it is worth."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+import traceback
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from wmrl_gym.core import Outcome, Submission
+from wmrl_gym.envs.mle_dojo.competition import Competition, shared_competition
+from wmrl_gym.envs.mle_dojo.feedback import FeedbackStyle, error_line, exception_name, failing_line, render_feedback
+from wmrl_gym.envs.mle_dojo.ladder import RewardLadder, Status
+
+if TYPE_CHECKING:
+    from wmrl_gym.envs.mle_dojo.grading import Grade
+    from wmrl_gym.execution.sandbox import SandboxResult
+
+ScoreKind = Literal["percentile", "raw"]
+
+SCRIPT_NAME = "script.py"
+# A script's own "is with a literal" and the like. By module, once: catch_warnings is not safe among threads.
+warnings.filterwarnings("ignore", category=SyntaxWarning, module=r"script\Z")
+
+_SANDBOX_STATUS = {
+    "error": Status.RUNTIME_ERROR,
+    "timeout": Status.TIMEOUT,
+    "out_of_memory": Status.OUT_OF_MEMORY,
+}
+
+
+class ScriptSandbox(Protocol):
+    """What the runner needs of a sandbox."""
+
+    limits: Any
+
+    def run(self, script: str, data_dir: Path) -> SandboxResult:
+        """Run a script to its end, or to its limits, with the public data."""
+        ...
+
+
+@dataclasses.dataclass
+class CompetitionRunner:
+    """The true outcome of a submission to a competition. Callable, picklable, safe to call from several threads."""
+
+    data_root: str | Path | None = None
+    """Folder of prepared competitions; None is the default one."""
+    sandbox: ScriptSandbox | None = None
+    """Where scripts run; None builds a `wmrl_gym.execution.sandbox.Sandbox` with default limits when first needed."""
+    ladder: RewardLadder = dataclasses.field(default_factory=RewardLadder)
+    competitions_dir: str | Path | None = None
+    """MLE-Dojo's ``mledojo/competitions``, for metrics and leaderboards that are not beside the data."""
+    score: ScoreKind = "percentile"
+    """What a valid submission is scored by: its share of the leaderboard, or the metric itself (`raw_quality`)."""
+    feedback_chars: int = 2000
+    feedback_style: FeedbackStyle | None = None
+
+    def __call__(self, submission: Submission) -> Outcome:
+        """Execute and grade ``submission.content``, a Python script, for the competition ``submission.task_id``.
+
+        Raises:
+            CompetitionError: if the competition cannot be loaded: that is a mistake in the set-up, not an outcome.
+        """
+        started = time.perf_counter()
+        competition = self.competition(submission.task_id)
+        script = str(submission.content)
+        problem = syntax_problem(script)
+        if problem is not None:
+            return self._outcome(competition, Status.SYNTAX_ERROR, started, stderr=problem, exception="SyntaxError")
+        result = self._sandbox().run(script, competition.public_dir)
+        if result.status == "ok":
+            return self._graded(competition, result, started)
+        status = _SANDBOX_STATUS.get(result.status, Status.UNKNOWN)
+        exception = {Status.TIMEOUT: "TimeoutError", Status.OUT_OF_MEMORY: "MemoryError"}.get(
+            status, exception_name(result.stderr)
+        )
+        return self._outcome(
+            competition, status, started, stdout=result.stdout, stderr=result.stderr, exception=exception
+        )
+
+    def competition(self, name: str) -> Competition:
+        """The competition of that name, loaded once per process."""
+        return shared_competition(
+            self.data_root, name, self.competitions_dir, needs_leaderboard=self.score == "percentile"
+        )
+
+    def _sandbox(self) -> ScriptSandbox:
+        if self.sandbox is None:
+            from wmrl_gym.execution.sandbox import Sandbox
+
+            self.sandbox = Sandbox()
+        return self.sandbox
+
+    def _graded(self, competition: Competition, result: SandboxResult, started: float) -> Outcome:
+        outputs: dict[str, Any] = {"stdout": result.stdout, "stderr": result.stderr}
+        if result.submission is None:
+            problem = result.submission_problem or "no submission.csv was written to SUBMISSION_PATH"
+            return self._outcome(competition, Status.INVALID_SUBMISSION, started, problem=problem, **outputs)
+        grade = competition.grade(result.submission)
+        if not grade.known:
+            return self._outcome(competition, Status.UNKNOWN, started, problem=grade.problem, **outputs)
+        if not grade.valid:
+            return self._outcome(competition, Status.INVALID_SUBMISSION, started, problem=grade.problem, **outputs)
+        return self._outcome(competition, Status.VALID, started, grade=grade, **outputs)
+
+    def _outcome(
+        self,
+        competition: Competition,
+        status: Status,
+        started: float,
+        *,
+        stdout: str = "",
+        stderr: str = "",
+        problem: str | None = None,
+        exception: str | None = None,
+        grade: Grade | None = None,
+    ) -> Outcome:
+        raw_score = None if grade is None else grade.raw_score
+        percentile = None if grade is None else grade.percentile
+        quality = percentile
+        if self.score == "raw" and raw_score is not None:
+            quality = raw_quality(raw_score, competition.higher_is_better)
+        feedback = render_feedback(
+            status,
+            stdout,
+            stderr,
+            raw_score,
+            percentile,
+            competition.metric,
+            competition.higher_is_better,
+            self.feedback_chars,
+            problem=problem,
+            wall_seconds=getattr(getattr(self.sandbox, "limits", None), "wall_seconds", None),
+            style=self.feedback_style,
+        )
+        at = failing_line(stderr) if status is Status.RUNTIME_ERROR else None
+        return Outcome(
+            score=self.ladder.score(status, quality),
+            status=status.value,
+            feedback=feedback,
+            source="execution",
+            seconds=time.perf_counter() - started,
+            details={
+                "percentile": percentile,
+                "raw_score": raw_score,
+                "exception": exception,
+                "line": None if at is None else at[0],
+                "problem": problem or (error_line(stderr) if status is not Status.VALID else None),
+            },
+        )
+
+
+def syntax_problem(script: str) -> str | None:
+    """Why a script does not compile, as Python's own traceback says it; None if it does.
+
+    Compiling runs nothing of the script.
+    """
+    try:
+        compile(script, SCRIPT_NAME, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        return "".join(traceback.format_exception_only(error)).rstrip()
+    except (ValueError, OverflowError, RecursionError, MemoryError) as error:
+        return f"SyntaxError: {error or type(error).__name__}"
+    return None
+
+
+def raw_quality(raw_score: float, higher_is_better: bool) -> float:
+    """The metric itself squeezed into [0, 1], for competitions without a leaderboard.
+
+    ``clip(raw, 0, 1)`` where higher is better (accuracy, AUC, R2), ``1 / (1 + max(raw, 0))`` where lower is (errors);
+    0 for a score that is not finite.
+    """
+    if not math.isfinite(raw_score):
+        return 0.0
+    return min(max(raw_score, 0.0), 1.0) if higher_is_better else 1.0 / (1.0 + max(raw_score, 0.0))
