@@ -1,0 +1,144 @@
+"""Composing Hydra's YAML groups without Hydra's own application around it.
+
+The compose API is used rather than ``@hydra.main``, so that the run directory, the logging and the process's working
+directory stay ours. Overrides are checked against the composed groups first, because a near miss should be answered
+with the right name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from wmrl_gym.configs.validation import ConfigError, argument_types, import_target, unknown_key
+
+CONFIG_DIR = Path(__file__).parent
+
+
+def group_choices(config_dir: Path | None = None) -> dict[str, list[str]]:
+    """The members of each configuration group, a user's own directory included."""
+    choices: dict[str, set[str]] = {}
+    for root in filter(None, (CONFIG_DIR, config_dir)):
+        for file in sorted(root.glob("*/*.yaml")):
+            choices.setdefault(file.parent.name, set()).add(file.stem)
+    return {group: sorted(members) for group, members in sorted(choices.items())}
+
+
+def compose_config(name: str, overrides: Sequence[str] = (), config_dir: Path | None = None) -> dict[str, Any]:
+    """Compose one of our primary configurations with overrides in Hydra's syntax.
+
+    Args:
+        name: "train", "sft" or "evaluate".
+        overrides: for example ``["experiment=quickstart", "algorithm.learning_rate=1e-4"]``.
+        config_dir: another directory with groups in it, searched beside ours.
+
+    Returns:
+        The resolved configuration as plain data.
+
+    Raises:
+        ConfigError: for an unknown key, group or group member (the nearest right one is named), or bad syntax.
+    """
+    if config_dir is not None and not config_dir.is_dir():
+        raise ConfigError(f"configuration directory '{config_dir}' does not exist")
+    parsed = _parse(overrides)
+    choices = group_choices(config_dir)
+    group_overrides = [item for item in parsed if _is_group(item, choices)]
+    for item in group_overrides:
+        _check_choice(item, choices)
+    search_path = [f"hydra.searchpath=[{config_dir.resolve().as_uri()}]"] if config_dir is not None else []
+    base = _compose(name, search_path + [str(item.input_line) for item in group_overrides])
+    lines = [str(item.input_line) for item in group_overrides]
+    for item in parsed:
+        if item in group_overrides:
+            continue
+        if item.is_add() or item.is_force_add() or item.is_delete():
+            lines.append(str(item.input_line))
+            continue
+        _check_path(item.key_or_group, base, choices)
+        # Forced, because an argument that the class takes is right even where no file mentions it.
+        lines.append(f"++{item.input_line}")
+    config = _compose(name, search_path + lines)
+    try:
+        plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    except OmegaConfBaseException as error:
+        raise ConfigError(f"the configuration cannot be resolved: {error}") from error
+    assert isinstance(plain, dict)
+    return {str(key): _scientific_numbers(value) for key, value in plain.items()}
+
+
+def to_yaml(config: dict[str, Any]) -> str:
+    """The configuration as YAML, keys in their order."""
+    return yaml.safe_dump(config, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _parse(overrides: Sequence[str]) -> list[Override]:
+    try:
+        return OverridesParser.create().parse_overrides(list(overrides))
+    except HydraException as error:
+        first = str(error).splitlines()[0]
+        raise ConfigError(f"{first}\n  an override reads key=value, for example algorithm.learning_rate=1e-4") from error
+
+
+def _is_group(item: Override, choices: dict[str, list[str]]) -> bool:
+    # "proxy=grpo" chooses a member; "proxy.anchors.fraction=1" and "world_model={...}" change values.
+    return item.key_or_group in choices and (item.is_delete() or item.value() is None or isinstance(item.value(), str))
+
+
+def _check_choice(item: Override, choices: dict[str, list[str]]) -> None:
+    value = item.value()
+    if isinstance(value, str) and value not in choices[item.key_or_group]:
+        message = str(unknown_key("", value, choices[item.key_or_group]))
+        raise ConfigError(message.replace("unknown configuration key", f"group '{item.key_or_group}' has no member", 1))
+
+
+def _check_path(path: str, base: DictConfig, choices: dict[str, list[str]]) -> None:
+    node: Any = base
+    where = ""
+    for key in path.split("."):
+        if not isinstance(node, DictConfig):
+            return  # below a list or a scalar: the typed dataclass says what is wrong
+        if key not in node:
+            known = {str(name) for name in node if name != "_target_"}
+            if not where:
+                known |= set(choices)
+            if "_target_" in node:
+                known |= set(argument_types(import_target(node["_target_"], where)))
+            if key not in known:
+                raise unknown_key(where, key, known)
+            return
+        where = f"{where}.{key}" if where else key
+        node = node._get_node(key)
+        if node is None:
+            return
+
+
+def _compose(name: str, overrides: Sequence[str]) -> DictConfig:
+    GlobalHydra.instance().clear()
+    try:
+        with initialize_config_dir(str(CONFIG_DIR), version_base="1.3", job_name="wmrl"):
+            return compose(name, overrides=list(overrides))
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ConfigError(f"the configuration cannot be composed: {error}") from error
+
+
+# YAML 1.1 wants a dot in a float, so "1e-4" in a file is text; nobody who writes it means text.
+_SCIENTIFIC = re.compile(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+")
+
+
+def _scientific_numbers(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _scientific_numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_scientific_numbers(item) for item in value]
+    return float(value) if isinstance(value, str) and _SCIENTIFIC.fullmatch(value) else value

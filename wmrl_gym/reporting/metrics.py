@@ -1,0 +1,115 @@
+"""Where a run's numbers go: a JSON Lines file always, TensorBoard if asked for."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+
+class MetricsLog(Protocol):
+    """Takes the numbers of each step."""
+
+    def write(self, step: int, metrics: Mapping[str, Any]) -> None:
+        """Record one step's numbers."""
+        ...
+
+    def rewind(self, step: int) -> None:
+        """Forget this step and all later ones: a resumed run will write them again."""
+        ...
+
+    def close(self) -> None:
+        """Write out what is held back."""
+        ...
+
+
+class JSONLMetrics:
+    """One JSON object per step, flushed at once, so that a killed run loses at most the line being written.
+
+    Args:
+        path: the file; its folder must exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def write(self, step: int, metrics: Mapping[str, Any]) -> None:
+        """Append ``{"step": step, **metrics}``; NaN and infinity become null, which is what JSON has for them."""
+        record = {"step": step, **{key: _plain(value) for key, value in metrics.items()}}
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record, allow_nan=False) + "\n")
+
+    def rewind(self, step: int) -> None:
+        """Drop the records of `step` and later, and a last line that a kill left unfinished."""
+        kept = [record for record in read_metrics(self.path) if record["step"] < step]
+        replacement = self.path.with_suffix(".tmp")
+        replacement.write_text("".join(json.dumps(record) + "\n" for record in kept), encoding="utf-8")
+        os.replace(replacement, self.path)
+
+    def close(self) -> None:
+        """Nothing is held back."""
+
+
+class TensorBoardMetrics:
+    """The same numbers as TensorBoard event files.
+
+    Args:
+        directory: where the event files go.
+        first_step: a resumed run's first step; later events of an earlier process are hidden.
+
+    Raises:
+        ImportError: if TensorBoard is not installed, with the extra to install.
+    """
+
+    def __init__(self, directory: Path, first_step: int = 0) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise ImportError(
+                "TensorBoard is not installed: pip install 'wmrl-gym[tensorboard]', or set logger.tensorboard=false"
+            ) from error
+        self._directory = directory
+        self._writer = SummaryWriter(str(directory), purge_step=first_step or None)
+
+    def write(self, step: int, metrics: Mapping[str, Any]) -> None:
+        """Add each finite number as a scalar."""
+        for key, value in metrics.items():
+            plain = _plain(value)
+            if isinstance(plain, int | float):
+                self._writer.add_scalar(key, plain, step)
+        self._writer.flush()
+
+    def rewind(self, step: int) -> None:
+        """Start new event files that hide the steps from `step` on."""
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._writer.close()
+        self._writer = SummaryWriter(str(self._directory), purge_step=step)
+
+    def close(self) -> None:
+        """Close the event file."""
+        self._writer.close()
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The records of a JSON Lines file; an unfinished last line is left out."""
+    if not path.exists():
+        return []
+    records = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            records.append(json.loads(line))
+        except json.JSONDecodeError:
+            break
+    return records
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

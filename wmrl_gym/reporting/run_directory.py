@@ -1,0 +1,152 @@
+"""The folder of one run: what was asked for, on what, and what came of it."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+_RECORDED = (
+    "gymnasium", "hydra-core", "numpy", "pandas", "peft", "scikit-learn", "tokenizers", "torch", "transformers",
+    "wmrl-gym",
+)  # fmt: skip
+
+
+class RunDirectory:
+    """``runs/<experiment>-<timestamp>-s<seed>/`` and the names of what lies in it.
+
+    Args:
+        path: the folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, root: Path, experiment: str, seed: int, config: Mapping[str, Any]) -> RunDirectory:
+        """Make a new folder and write the resolved configuration and the circumstances into it."""
+        stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+        base = f"{experiment}-{stamp}-s{seed}"
+        for attempt in range(1, 1000):
+            path = root / (base if attempt == 1 else f"{base}-{attempt}")
+            try:
+                path.mkdir(parents=True)
+                break
+            except FileExistsError:
+                continue  # two runs of the same second
+        run = cls(path)
+        write_atomically(run.config_file, yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True))
+        write_atomically(path / "circumstances.json", json.dumps(circumstances(seed), indent=2))
+        return run
+
+    @classmethod
+    def open(cls, path: Path) -> RunDirectory:
+        """An existing run's folder.
+
+        Raises:
+            FileNotFoundError: if it is not one.
+        """
+        run = cls(path)
+        if not run.config_file.is_file():
+            raise FileNotFoundError(
+                f"'{path}' is not a run directory: it has no config.yaml\n"
+                "  give the folder that a run printed at its start, for example resume=runs/quickstart-20260102-030405-s0"
+            )
+        return run
+
+    @property
+    def config_file(self) -> Path:
+        """The resolved configuration."""
+        return self.path / "config.yaml"
+
+    @property
+    def metrics_file(self) -> Path:
+        """One JSON object per step."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def ledger_file(self) -> Path:
+        """The pairs of predicted and executed scores."""
+        return self.path / "ledger.jsonl"
+
+    @property
+    def checkpoints(self) -> Path:
+        """The trainer's checkpoints."""
+        return self.path / "checkpoints"
+
+    @property
+    def tensorboard(self) -> Path:
+        """TensorBoard's event files."""
+        return self.path / "tensorboard"
+
+    def config(self) -> dict[str, Any]:
+        """The resolved configuration, read back."""
+        loaded = yaml.safe_load(self.config_file.read_text(encoding="utf-8"))
+        assert isinstance(loaded, dict)
+        return loaded
+
+    def write_json(self, name: str, data: Any) -> Path:
+        """Write plain data as `name`."""
+        write_atomically(self.path / name, json.dumps(data, indent=2))
+        return self.path / name
+
+    def read_json(self, name: str) -> Any:
+        """Plain data written before, or None."""
+        file = self.path / name
+        return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file so that a reader, or a resumed run, sees all of it or none of it."""
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def circumstances(seed: int) -> dict[str, Any]:
+    """Seed, versions, git state and machine, as plain data."""
+    return {
+        "seed": seed,
+        "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "command": sys.argv,
+        "versions": versions(_RECORDED),
+        "git": git_state(Path(__file__).parent),
+    }
+
+
+def versions(names: tuple[str, ...]) -> dict[str, str | None]:
+    """Installed version of each distribution, or None."""
+    found: dict[str, str | None] = {}
+    for name in names:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = None
+    return found
+
+
+def git_state(directory: Path) -> dict[str, Any] | None:
+    """Commit and changed files of the checkout around `directory`; None outside of one."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(directory), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout
+
+    try:
+        commit = git("rev-parse", "HEAD").strip()
+        changed = git("status", "--porcelain").splitlines()
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return {"commit": commit, "changed": changed}
