@@ -1,0 +1,99 @@
+"""Whole conversations: a first script, what the sandbox says to it, and a script that repairs or improves it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from wmrl_gym.policies.nano_corpus.authors import Author, draw_author, draw_plan, redraw_settings
+from wmrl_gym.policies.nano_corpus.estimators import tier
+from wmrl_gym.policies.nano_corpus.facts import TaskFacts
+from wmrl_gym.policies.nano_corpus.mistakes import draw_faulty
+from wmrl_gym.policies.nano_corpus.naming import rename
+from wmrl_gym.policies.nano_corpus.scripts import Plan, render_plan
+
+REPAIRED = 0.42
+"""Chance that a failed script is mended at the next turn."""
+RENAMED = 0.7
+"""Share of conversations about renamed competitions."""
+
+
+@dataclass(frozen=True)
+class CorpusTurn:
+    """One observation and the answer to it."""
+
+    observation: str
+    response: str
+
+
+@dataclass(frozen=True)
+class _Written:
+    plan: Plan
+    script: str
+    complaint: str | None
+    """None for a script that should run."""
+
+
+def draw_conversation(
+    tasks: Sequence[TaskFacts], rng: np.random.Generator, turns: int | None = None
+) -> tuple[CorpusTurn, ...]:
+    """A conversation about one of the competitions, usually under invented names; of 1 to 3 turns if not given."""
+    facts = tasks[rng.integers(len(tasks))]
+    if rng.random() < RENAMED:
+        facts = rename(facts, rng)
+    count = turns or int(rng.choice([1, 2, 3], p=[0.35, 0.55, 0.1]))
+    author = draw_author(rng)
+    written = _write(draw_plan(facts, author, rng), author.mistake_rate, rng)
+    observation = facts.render()
+    conversation = [CorpusTurn(observation, fenced(written.script))]
+    for _ in range(count - 1):
+        observation = feedback(written.plan, written.complaint, rng)
+        written = _next(written, author, rng)
+        conversation.append(CorpusTurn(observation, fenced(written.script)))
+    return tuple(conversation)
+
+
+def fenced(script: str) -> str:
+    """A script as an answer."""
+    return f"```python\n{script}```"
+
+
+def feedback(plan: Plan, complaint: str | None, rng: np.random.Generator) -> str:
+    """What the sandbox says, in compact form. Percentiles are invented, higher for stronger estimators."""
+    if complaint is None:
+        percentile = float(np.clip(rng.normal(0.15 + 0.2 * tier(plan.estimator, plan.facts), 0.15), 0, 1))
+        return f"ok percentile {percentile:.2f} {plan.facts.metric} {rng.gamma(1.0, 0.5):.4f}"
+    if complaint == "timeout":
+        return "error timeout after 20s"
+    if complaint.startswith("invalid: "):
+        return f"invalid submission: {complaint.removeprefix('invalid: ')}"
+    return f"error {complaint}"
+
+
+def _write(plan: Plan, mistake_rate: float, rng: np.random.Generator) -> _Written:
+    if rng.random() < mistake_rate:
+        _, faulty = draw_faulty(plan, rng)
+        return _Written(plan, faulty.script, faulty.complaint)
+    return _Written(plan, render_plan(plan), None)
+
+
+def _next(last: _Written, author: Author, rng: np.random.Generator) -> _Written:
+    """Mend what failed, or improve what ran; neither always succeeds."""
+    plan, choice = last.plan, rng.random()
+    if last.complaint is not None:
+        if choice < REPAIRED:
+            return _Written(plan, render_plan(plan), None)
+        if choice < REPAIRED + 0.2:
+            return last  # it did not see what was wrong
+        if choice < REPAIRED + 0.35:
+            return _write(plan, 1.0, rng)
+        return _write(draw_plan(plan.facts, author, rng), author.mistake_rate, rng)
+    if choice < 0.4:
+        plan = draw_plan(plan.facts, author, rng, at_least=min(3, tier(plan.estimator, plan.facts) + 1))
+    elif choice < 0.65:
+        plan = redraw_settings(plan, rng)
+    else:
+        plan = draw_plan(plan.facts, author, rng)
+    return _write(plan, 0.6 * author.mistake_rate, rng)
