@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from wmrl_gym.envs.mle_dojo.grading import Grade
+    from wmrl_gym.envs.mle_dojo.overview import Overview
 
 DATA_ROOT_VARIABLE = "WMRL_DATA_ROOT"
 BOARDS = ("private", "public")
@@ -89,6 +90,17 @@ class Competition:
         import pandas as pd
 
         return pd.read_csv(self.public_dir / "sample_submission.csv")
+
+    @cached_property
+    def overview(self) -> Overview:
+        """The public brief, built on first use.
+
+        Raises:
+            OverviewError: if a part of it is missing.
+        """
+        from wmrl_gym.envs.mle_dojo.overview import build_overview
+
+        return build_overview(self)
 
     def percentile(self, raw_score: float) -> float | None:
         """MLE-Dojo's HumanRank of a raw score, in [0, 1]; None without a leaderboard."""
@@ -153,9 +165,16 @@ def shared_competition(
     A competition that was prepared anew since is loaded anew.
     """
     root = Path(data_root).expanduser() if data_root is not None else default_data_root()
-    home = root / name
-    stamps = tuple(sorted((str(path), path.stat().st_mtime_ns) for path in home.glob("*/p*/*.csv")))
-    return _shared_competition(str(root), name, competitions_dir and str(competitions_dir), needs_leaderboard, stamps)
+    package = None if competitions_dir is None else str(competitions_dir)
+    return _shared_competition(str(root), name, package, needs_leaderboard, _stamps(root / name))
+
+
+def _stamps(home: Path) -> tuple[tuple[str, int], ...]:
+    """Names and times of change of the files a competition is read from."""
+    folders = [home, home / "utils", *(home / data / kind for data in ("data", ".") for kind in ("public", "private"))]
+    files = (path for folder in folders if folder.is_dir() for path in folder.iterdir())
+    wanted = (path for path in files if path.suffix in (".csv", ".py", ".txt", ".json"))
+    return tuple(sorted((str(path), path.stat().st_mtime_ns) for path in wanted))
 
 
 @lru_cache(maxsize=256)

@@ -17,7 +17,7 @@ from wmrl_gym.envs.mle_dojo.ladder import RewardLadder, Status
 
 if TYPE_CHECKING:
     from wmrl_gym.envs.mle_dojo.grading import Grade
-    from wmrl_gym.execution.sandbox import SandboxResult
+    from wmrl_gym.execution.limits import SandboxLimits, SandboxResult
 
 ScoreKind = Literal["percentile", "raw"]
 
@@ -49,7 +49,10 @@ class CompetitionRunner:
     data_root: str | Path | None = None
     """Folder of prepared competitions; None is the default one."""
     sandbox: ScriptSandbox | None = None
-    """Where scripts run; None builds a `wmrl_gym.execution.sandbox.Sandbox` with default limits when first needed."""
+    """Where scripts run; None builds a `wmrl_gym.execution.sandbox.Sandbox` when first needed, in which the data files
+    that bundled competitions are made from do not show."""
+    sandbox_limits: SandboxLimits | None = None
+    """Limits of the sandbox that is built; None is its default."""
     ladder: RewardLadder = dataclasses.field(default_factory=RewardLadder)
     competitions_dir: str | Path | None = None
     """MLE-Dojo's ``mledojo/competitions``, for metrics and leaderboards that are not beside the data."""
@@ -89,9 +92,10 @@ class CompetitionRunner:
 
     def _sandbox(self) -> ScriptSandbox:
         if self.sandbox is None:
+            from wmrl_gym.envs.mle_dojo.answer_sources import bundled_data_files
             from wmrl_gym.execution.sandbox import Sandbox
 
-            self.sandbox = Sandbox()
+            self.sandbox = Sandbox(self.sandbox_limits, hide=bundled_data_files())
         return self.sandbox
 
     def _graded(self, competition: Competition, result: SandboxResult, started: float) -> Outcome:

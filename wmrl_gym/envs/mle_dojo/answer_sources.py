@@ -1,0 +1,30 @@
+"""Where the answers of bundled competitions lie on this machine, besides the private folders.
+
+They are made from data inside installed packages, and scripts run with those packages: a script that loads the
+original would read the answers off it. A sandbox shows these files empty.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def bundled_data_files() -> tuple[Path, ...]:
+    """Data files of installed packages that a bundled competition was made from.
+
+    Python modules are left out: hiding one would break the import of its package, and so honest scripts.
+    """
+    from wmrl_gym.envs.mle_dojo.catalogue import CATALOGUE, MissingSourceError
+    from wmrl_gym.envs.mle_dojo.catalogue.sources import source_path
+
+    found = set()
+    for spec in CATALOGUE.values():
+        for source in spec.sources:
+            for file in source.files:
+                try:
+                    found.add(source_path(source, file))
+                except MissingSourceError:  # what is not installed cannot be read either
+                    continue
+    return tuple(sorted(path for path in found if path.suffix != ".py"))
