@@ -49,7 +49,7 @@ def draw_conversation(
     observation = facts.render()
     conversation = [CorpusTurn(observation, fenced(written.script))]
     for _ in range(count - 1):
-        observation = feedback(written.plan, written.complaint, rng)
+        observation = feedback(written.plan, written.script, written.complaint, rng)
         written = _next(written, author, rng)
         conversation.append(CorpusTurn(observation, fenced(written.script)))
     return tuple(conversation)
@@ -60,16 +60,50 @@ def fenced(script: str) -> str:
     return f"```python\n{script}```"
 
 
-def feedback(plan: Plan, complaint: str | None, rng: np.random.Generator) -> str:
+def feedback(plan: Plan, script: str, complaint: str | None, rng: np.random.Generator) -> str:
     """What the sandbox says, in compact form. Percentiles are invented, higher for stronger estimators."""
     if complaint is None:
         percentile = float(np.clip(rng.normal(0.15 + 0.2 * tier(plan.estimator, plan.facts), 0.15), 0, 1))
         return f"ok percentile {percentile:.2f} {plan.facts.metric} {rng.gamma(1.0, 0.5):.4f}"
     if complaint == "timeout":
         return "error timeout after 20s"
+    if complaint.startswith("SyntaxError"):
+        return f"error {complaint}"
     if complaint.startswith("invalid: "):
         return f"invalid submission: {complaint.removeprefix('invalid: ')}"
-    return f"error {complaint}"
+    return f"error {complaint}\n{_where(plan, script, complaint)}"
+
+
+def _where(plan: Plan, script: str, complaint: str) -> str:
+    """The failing line, as the sandbox names it."""
+    lines = script.split("\n")
+    sound = render_plan(plan).split("\n")
+    changed = next((i for i, line in enumerate(lines) if i >= len(sound) or line != sound[i]), 0)
+    marks = (
+        ("NaN", ".fit("),
+        ("could not convert", ".fit("),
+        ("inconsistent numbers", ".fit("),
+        ("Found array", ".fit("),
+        ("Input X", ".fit("),
+        ("InvalidParameter", ".fit("),
+        ("not in index", f"{plan.names.features_test} = "),
+        ("expecting", ".predict"),
+        ("columns are missing", ".predict"),
+        ("no attribute 'predict_proba'", ".predict_proba"),
+        ("ength", f"{plan.names.submission} = "),
+        ("Per-column", f"{plan.names.submission} = "),
+        (f"KeyError: '{plan.facts.id_column}'", f"{plan.names.submission} = "),
+        ("NameError: name 'np'", "np."),
+        ("NameError", f"{plan.names.model} = " if plan.estimator.name in complaint else ".predict"),
+        ("jpg", "Image.open("),
+        ("/images/", "Image.open("),
+        ("unexpected keyword", f"{plan.estimator.name}(" if plan.estimator.name in complaint else "\0"),
+    )
+    for mark, place in marks:
+        if mark in complaint:
+            changed = next((i for i, line in enumerate(lines) if place in line), changed)
+            break
+    return f"line {changed + 1}: {lines[changed].strip()}"
 
 
 def _write(plan: Plan, mistake_rate: float, rng: np.random.Generator) -> _Written:

@@ -1,0 +1,204 @@
+"""Supervised fine-tuning of a causal language model on conversations: the cold start before reinforcement learning.
+
+The loss counts the tokens of the answers alone. Conversations are tokenised exactly as the policy will see them when
+it acts: the prompt of a later turn is the earlier prompt, the answer's tokens, and the tokens of the new observation.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from wmrl_gym.policies.causal_lm import CausalLMPolicy
+
+ConversationTurns = Sequence[tuple[str, str]]
+"""(observation, answer) of each turn, in order."""
+
+
+@dataclass(frozen=True)
+class SupervisedSettings:
+    """Settings of `fine_tune`.
+
+    Raises:
+        ValueError: if a count or rate is not positive.
+    """
+
+    steps: int = 1000
+    batch_size: int = 16
+    """Conversations per step."""
+    learning_rate: float = 1e-3
+    """Peak; reached after `warmup_steps`, then a cosine to `final_share` of it."""
+    warmup_steps: int = 50
+    final_share: float = 0.05
+    weight_decay: float = 0.01
+    max_grad_norm: float = 1.0
+    seed: int = 0
+    max_tokens: int = 1024
+    """Longer conversations are cut at the end."""
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch_size", "learning_rate", "max_grad_norm", "max_tokens"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"SupervisedSettings.{name} is {getattr(self, name)}: give a positive number")
+
+
+@dataclass(frozen=True)
+class SupervisedStep:
+    """What one step did."""
+
+    step: int
+    loss: float
+    """Mean negative log-likelihood per answer token, in nats."""
+    learning_rate: float
+    tokens: int
+    """Answer tokens learned from."""
+    seconds: float
+    """Since training began."""
+
+
+@dataclass(frozen=True)
+class EncodedConversation:
+    """Token ids and which of them are to be learned, both of shape (L,)."""
+
+    token_ids: NDArray[np.int64]
+    learned: NDArray[np.bool_]
+
+
+def encode_conversation(policy: CausalLMPolicy, turns: ConversationTurns) -> EncodedConversation:
+    """Tokenise a conversation as the policy will see it. Every answer ends with the end-of-turn token."""
+    conversation = policy.conversation
+    end = conversation.stop_ids[0]
+    parts: list[tuple[NDArray[np.int64], bool]] = []
+    prompt = np.zeros(0, np.int64)
+    answer = np.zeros(0, np.int64)
+    for position, (observation, text) in enumerate(turns):
+        if position == 0:
+            whole = conversation.first_prompt(observation)
+        else:
+            whole = conversation.next_prompt(prompt, answer, observation)
+        parts.append((whole[len(prompt) + len(answer) :], False))
+        prompt = whole
+        answer = np.asarray([*policy.tokenizer(text, add_special_tokens=False)["input_ids"], end], np.int64)
+        parts.append((answer, True))
+    return EncodedConversation(
+        token_ids=np.concatenate([ids for ids, _ in parts]),
+        learned=np.concatenate([np.full(len(ids), learned) for ids, learned in parts]),
+    )
+
+
+def fine_tune(
+    policy: CausalLMPolicy,
+    conversations: Iterable[ConversationTurns],
+    settings: SupervisedSettings,
+    on_step: Callable[[SupervisedStep], None] | None = None,
+) -> list[SupervisedStep]:
+    """Train the policy in place.
+
+    Args:
+        policy: whose weights are trained.
+        conversations: a sequence, which is shuffled and repeated as often as the steps ask for; or an iterator, which
+            is drawn from in order and ends the training early if it runs out.
+        settings: see `SupervisedSettings`.
+        on_step: called after every step, for example to log it or to save the weights.
+
+    Returns:
+        A record of each step.
+    """
+    parameters = list(policy.parameters())
+    optimizer = torch.optim.AdamW(
+        parameters, lr=settings.learning_rate, betas=(0.9, 0.98), weight_decay=settings.weight_decay
+    )
+    torch.manual_seed(settings.seed)
+    history: list[SupervisedStep] = []
+    started = time.perf_counter()
+    policy.model.train()
+    try:
+        for step, batch in enumerate(_batches(policy, conversations, settings)):
+            rate = learning_rate_at(step, settings)
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            loss, count = answer_loss(policy, batch)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(parameters, settings.max_grad_norm)
+            optimizer.step()
+            history.append(SupervisedStep(step, loss.item(), rate, count, time.perf_counter() - started))
+            if on_step is not None:
+                on_step(history[-1])
+    finally:
+        policy.model.eval()
+    return history
+
+
+def learning_rate_at(step: int, settings: SupervisedSettings) -> float:
+    """Linear warm-up, then a cosine down to a share of the peak."""
+    if step < settings.warmup_steps:
+        return settings.learning_rate * (step + 1) / settings.warmup_steps
+    span = max(1, settings.steps - settings.warmup_steps)
+    share = 0.5 * (1 + math.cos(math.pi * min(1.0, (step - settings.warmup_steps) / span)))
+    return settings.learning_rate * (settings.final_share + (1 - settings.final_share) * share)
+
+
+def answer_loss(policy: CausalLMPolicy, batch: Sequence[EncodedConversation]) -> tuple[torch.Tensor, int]:
+    """Mean negative log-likelihood of the answer tokens of a batch, and how many there are."""
+    width = max(len(item.token_ids) for item in batch)
+    ids = np.zeros((len(batch), width), np.int64)
+    learned = np.zeros((len(batch), width), bool)
+    mask = np.zeros((len(batch), width), np.int64)
+    for row, item in enumerate(batch):
+        ids[row, : len(item.token_ids)] = item.token_ids
+        learned[row, : len(item.token_ids)] = item.learned
+        mask[row, : len(item.token_ids)] = 1
+    device = policy.device
+    ids_tensor = torch.from_numpy(ids).to(device)
+    output: Any = policy.model(
+        input_ids=ids_tensor, attention_mask=torch.from_numpy(mask).to(device), use_cache=False
+    )
+    # The logits at position p predict the token at p + 1.
+    target_mask = torch.from_numpy(learned[:, 1:]).to(device)
+    logits = output.logits[:, :-1][target_mask].float()
+    return torch.nn.functional.cross_entropy(logits, ids_tensor[:, 1:][target_mask]), int(learned[:, 1:].sum())
+
+
+def _batches(
+    policy: CausalLMPolicy, conversations: Iterable[ConversationTurns], settings: SupervisedSettings
+) -> Iterator[list[EncodedConversation]]:
+    """Batches of conversations of about the same length, so that little is padded."""
+    rng = np.random.default_rng(settings.seed)
+    encoded = _encoded(policy, _stream(conversations, rng), settings.max_tokens)
+    made = 0
+    while made < settings.steps:
+        pool = list(itertools.islice(encoded, 8 * settings.batch_size))
+        if not pool:
+            return
+        pool.sort(key=lambda item: len(item.token_ids))
+        batches = [pool[start : start + settings.batch_size] for start in range(0, len(pool), settings.batch_size)]
+        for index in rng.permutation(len(batches))[: settings.steps - made]:
+            yield batches[index]
+            made += 1
+
+
+def _stream(conversations: Iterable[ConversationTurns], rng: np.random.Generator) -> Iterator[ConversationTurns]:
+    if not isinstance(conversations, Sequence):
+        yield from conversations
+        return
+    while conversations:
+        for index in rng.permutation(len(conversations)):
+            yield conversations[index]
+
+
+def _encoded(
+    policy: CausalLMPolicy, conversations: Iterable[ConversationTurns], max_tokens: int
+) -> Iterator[EncodedConversation]:
+    for turns in conversations:
+        item = encode_conversation(policy, turns)
+        if item.learned[:max_tokens].any():
+            yield EncodedConversation(item.token_ids[:max_tokens], item.learned[:max_tokens])

@@ -1,0 +1,28 @@
+"""The training competitions, as the corpus needs them."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from wmrl_gym.envs.mle_dojo.catalogue import prepare, train_competitions
+from wmrl_gym.envs.mle_dojo.competition import load_competition
+from wmrl_gym.envs.mle_dojo.overview import build_overview, render_overview
+from wmrl_gym.policies.nano_corpus.facts import TaskFacts, parse_facts
+
+
+def training_tasks(data_root: Path | None = None) -> list[TaskFacts]:
+    """Facts of every training competition, read from its compact overview. Held-out competitions are never looked at.
+
+    Args:
+        data_root: folder of prepared competitions, filled where something is missing; None for a temporary one.
+    """
+    if data_root is None:
+        with tempfile.TemporaryDirectory() as folder:
+            return training_tasks(Path(folder))
+    tasks = []
+    for name in train_competitions():
+        prepare(name, data_root)
+        competition = load_competition(data_root, name, needs_leaderboard=False)
+        tasks.append(parse_facts(render_overview(build_overview(competition), style="compact")))
+    return tasks

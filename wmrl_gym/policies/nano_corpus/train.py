@@ -1,0 +1,79 @@
+"""Make the nano agent from nothing: ``python -m wmrl_gym.policies.nano_corpus.train``.
+
+Draws the corpus, learns the tokenizer, trains the model on a stream of fresh conversations and writes the checkpoint.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from wmrl_gym.algorithms.supervised import ConversationTurns, SupervisedSettings, SupervisedStep, fine_tune
+from wmrl_gym.policies.causal_lm import CausalLMPolicy
+from wmrl_gym.policies.nano import MAX_NEW_TOKENS, NANO_DIRECTORY, new_nano_model, save_nano_agent
+from wmrl_gym.policies.nano_corpus.conversations import draw_conversation
+from wmrl_gym.policies.nano_corpus.facts import TaskFacts
+from wmrl_gym.policies.nano_corpus.tasks import training_tasks
+from wmrl_gym.policies.nano_corpus.tokenizing import train_tokenizer
+
+TOKENIZER_CONVERSATIONS = 8000
+
+
+def corpus(tasks: Sequence[TaskFacts], seed: int) -> Iterator[ConversationTurns]:
+    """An endless stream of conversations."""
+    rng = np.random.default_rng(seed)
+    while True:
+        yield [(turn.observation, turn.response) for turn in draw_conversation(tasks, rng)]
+
+
+def new_nano_agent(tasks: Sequence[TaskFacts], seed: int = 0) -> CausalLMPolicy:
+    """A tokenizer learned from the corpus and an untrained model."""
+    tokenizer = train_tokenizer(itertools.islice(corpus(tasks, seed), TOKENIZER_CONVERSATIONS))
+    return CausalLMPolicy(new_nano_model(tokenizer, seed), tokenizer, MAX_NEW_TOKENS)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Train and write the checkpoint."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=2500)
+    parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--learning-rate", type=float, default=3e-3)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--data-root", type=Path, default=None, help="folder of prepared competitions")
+    parser.add_argument("--output", type=Path, default=NANO_DIRECTORY)
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(options.threads)
+
+    tasks = training_tasks(options.data_root)
+    policy = new_nano_agent(tasks, options.seed)
+    settings = SupervisedSettings(
+        steps=options.steps,
+        batch_size=options.batch_size,
+        learning_rate=options.learning_rate,
+        warmup_steps=min(100, options.steps // 10),
+        seed=options.seed,
+    )
+    count = sum(parameter.numel() for parameter in policy.parameters())
+    print(f"{len(tasks)} competitions, {len(policy.tokenizer)} tokens, {count:,} parameters", flush=True)
+
+    def log(step: SupervisedStep) -> None:
+        if step.step % 25 == 0 or step.step == options.steps - 1:
+            print(
+                json.dumps({"step": step.step, "loss": round(step.loss, 4), "seconds": round(step.seconds, 1)}),
+                flush=True,
+            )
+
+    fine_tune(policy, corpus(tasks, options.seed + 1), settings, log)
+    save_nano_agent(policy, options.output)
+    print(f"wrote {options.output}")
+
+
+if __name__ == "__main__":
+    main()
