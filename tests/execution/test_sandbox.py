@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
@@ -159,6 +160,13 @@ def test_hidden_package_data_is_not_there(data: Path) -> None:
 def test_missing_data_directory_is_named(sandbox: Sandbox, tmp_path: Path) -> None:
     with pytest.raises(NotADirectoryError, match="nowhere"):
         sandbox.run("", tmp_path / "nowhere")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user owns what its scripts read")
+def test_data_that_the_script_could_not_read_is_refused_with_the_remedy(sandbox: Sandbox, data: Path) -> None:
+    (data / "train.csv").chmod(0o600)
+    with pytest.raises(PermissionError, match=r"train.csv(.|\n)*chmod -R a\+rX"):
+        sandbox.run("", data)
 
 
 def test_data_that_scripts_could_read_anyway_is_refused(sandbox: Sandbox) -> None:

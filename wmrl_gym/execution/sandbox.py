@@ -12,7 +12,7 @@ import os
 import re
 import selectors
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -70,7 +70,7 @@ class Sandbox:
 
         Raises:
             NotADirectoryError: if there is no such directory.
-            PermissionError: if the data lies where scripts could see its neighbours.
+            PermissionError: if the data lies where scripts could see its neighbours, or cannot be read by a script.
         """
         view = self._view(Path(data_dir))
         memory = limit_memory(self.limits.memory_mb * MIB, self.limits.processes)
@@ -102,6 +102,7 @@ class Sandbox:
         data_dir = data_dir.resolve()
         if not data_dir.is_dir():
             raise NotADirectoryError(f"wmrl: no data directory {data_dir}")
+        _check_readable(data_dir)
         prefixes = interpreter_prefixes()
         for prefix in (Path("/usr"), *prefixes):
             if data_dir.is_relative_to(prefix):
@@ -226,6 +227,25 @@ class _Run:
             with contextlib.suppress(BlockingIOError):
                 while data := os.read(pipe, 65536):
                     self.output[name].write(data)
+
+
+def _check_readable(data_dir: Path) -> None:
+    """Scripts of root run as a uid that owns nothing, so for them the data must be readable by others."""
+    for path in _and_entries(data_dir):
+        if path.is_symlink():  # leads nowhere inside
+            continue
+        mode = path.stat().st_mode
+        others = 0o005 if path.is_dir() else 0o004
+        readable = mode & others == others if os.geteuid() == 0 else os.access(path, os.R_OK)
+        if not readable:
+            raise PermissionError(
+                f"wmrl: scripts cannot read {path} (mode {mode & 0o777:03o})\n  run `chmod -R a+rX {data_dir}`."
+            )
+
+
+def _and_entries(directory: Path) -> Iterator[Path]:
+    yield directory
+    yield from directory.iterdir()  # only once the directory itself was found readable
 
 
 def _last_line(text: str) -> str:
