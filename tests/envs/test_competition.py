@@ -82,7 +82,7 @@ def test_a_leaderboard_without_scores_is_an_error_unless_raw_scores_will_do(root
     with pytest.raises(CompetitionError) as raised:
         load_competition(root, "wine")
     message = str(raised.value)
-    assert message.startswith("competition 'wine' has no leaderboard scores")
+    assert message.startswith("wmrl: competition 'wine' has no leaderboard scores")
     assert message.count("(found: header 'rank,score', 0 scores)") == 2
     assert "env.score=raw" in message
     assert load_competition(root, "wine", needs_leaderboard=False).leaderboards == ()

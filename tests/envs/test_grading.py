@@ -100,9 +100,8 @@ def test_words_for_numbers_are_an_invalid_submission_with_the_reason(diabetes: C
     table["progression"] = "much"
     grade = diabetes.grade(csv(table))
     assert grade.known and not grade.valid
-    assert grade.problem == (
-        "the predictions cannot be scored (TypeError: unsupported operand type(s) for -: 'float' and 'str')"
-    )
+    assert grade.problem is not None and grade.problem.startswith("the predictions cannot be scored (")
+    assert "'str'" in grade.problem
 
 
 def test_a_metric_that_fails_on_the_answers_says_nothing_about_the_submission(data_root: Path, tmp_path: Path) -> None:

@@ -38,6 +38,10 @@ BOARDS = ("private", "public")
 class CompetitionError(Exception):
     """A competition cannot be loaded: says what was looked for, what was found, and what to do."""
 
+    def __str__(self) -> str:
+        """The message as the command line shows it."""
+        return f"wmrl: {super().__str__()}"
+
 
 @dataclass(frozen=True)
 class Competition:

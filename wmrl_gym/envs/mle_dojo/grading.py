@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 MAX_BYTES = 256 * 2**20
 MESSAGE_CHARS = 400
 # Words of Python's own messages, which say nothing about the answers.
-_HARMLESS = frozenset("< <= > >= + - * / ** str int float bool object NoneType nan inf int64 float64".split())
+_OPERATORS = frozenset({"<", "<=", ">", ">=", "+", "-", "*", "/", "**"})
+_TYPES = frozenset({"str", "int", "float", "bool", "object", "NoneType", "int64", "float64"})
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ def _without_answers(message: str, submission_csv: bytes) -> str:
 
     def keep_own(match: re.Match[str]) -> str:
         token = match.group().strip("'\"")
-        own = token in _HARMLESS or token.encode("utf-8", "replace") in submission_csv
+        own = token in _OPERATORS | _TYPES or token.encode("utf-8", "replace") in submission_csv
         return match.group() if own else "..."
 
     return re.sub(r"'[^']*'|\"[^\"]*\"|(?<![A-Za-z_])-?\d+(?:\.\d+)?", keep_own, message)
