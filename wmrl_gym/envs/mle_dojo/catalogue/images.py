@@ -99,7 +99,7 @@ def _load_depth() -> Examples:
     is_test: list[bool] = []
     photo = _read_image(source_path(_STEREO, _STEREO.files[0]), "RGB")
     disparity = np.load(source_path(_STEREO, _STEREO.files[1]))["arr_0"]
-    for rows, columns, test in _patches(photo.shape, size=14, block=84, seed=0):
+    for rows, columns, test in _patches(photo.shape, size=14, block=70, seed=0):
         known = disparity[rows, columns][np.isfinite(disparity[rows, columns])]
         if known.size > 150:
             labels.append(round(float(known.mean()), 2))

@@ -16,7 +16,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import (
     FunctionTransformer,
     OneHotEncoder,
@@ -103,8 +103,8 @@ def text_features(name: str) -> Any:
     """Features of one column of texts.
 
     Args:
-        name: "length", "words", "word_counts", "word_pairs", "initials", "pieces", "pieces_long", "pieces_counts",
-            "pieces_and_words", "topics" or "piece_topics".
+        name: "length", "words", "words_sublinear", "word_counts", "word_pairs", "few_words", "letters", "pieces",
+            "pieces_long", "pieces_counts", "pieces_and_words", "topics" or "piece_topics".
 
     Raises:
         KeyError: if there is none of that name.
@@ -120,6 +120,10 @@ def text_features(name: str) -> Any:
         "pieces": lambda: TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 4)),
         "pieces_long": lambda: TfidfVectorizer(analyzer="char_wb", ngram_range=(1, 5), sublinear_tf=True, min_df=2),
         "pieces_counts": lambda: CountVectorizer(analyzer="char_wb", ngram_range=(1, 3), binary=True),
+        "pieces_and_words": lambda: make_union(
+            TfidfVectorizer(sublinear_tf=True, token_pattern=r"(?u)\b\w+\b"),
+            TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), sublinear_tf=True),
+        ),
         "topics": lambda: make_pipeline(TfidfVectorizer(), TruncatedSVD(30, random_state=0)),
         "piece_topics": lambda: make_pipeline(
             TfidfVectorizer(analyzer="char_wb", ngram_range=(1, 4), min_df=2), TruncatedSVD(60, random_state=0)
@@ -128,7 +132,7 @@ def text_features(name: str) -> Any:
     return makers[name]()
 
 
-def _text_shape(texts: pd.Series[str]) -> NDArray[np.float64]:
+def _text_shape(texts: Any) -> NDArray[np.float64]:
     """Characters, words, mean word length and share of vowels, shape (n, 4)."""
     characters = texts.str.len()
     words = texts.str.split().str.len().clip(lower=1)

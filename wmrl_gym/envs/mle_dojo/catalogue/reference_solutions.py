@@ -54,7 +54,11 @@ word_pairs:linear_loose pieces:linear pieces:counts pieces:margin pieces:neighbo
 pieces:linear_weak pieces_long:linear_loose pieces_long:margin pieces_long:margin_stiff pieces_long:kernel
 pieces_counts:linear_stiff pieces_counts:presence pieces_counts:forest topics:linear topics:neighbours
 topics:boost_short topics:forest piece_topics:forest piece_topics:boost_slow piece_topics:kernel_loose
-piece_topics:linear
+piece_topics:linear piece_topics:neighbours length:stump length:kernel length:forest@60 letters:linear_loose
+letters:kernel letters:tree_medium letters:forest@100 pieces:linear_loose pieces:forest pieces:neighbours_many
+pieces_long:linear pieces_long:counts_smooth pieces_counts:linear_weak word_counts:linear_stiff
+pieces_and_words:linear pieces_and_words:linear_loose pieces_and_words:counts_smooth pieces_and_words:margin
+pieces_and_words:margin_stiff
 """
 
 _IMAGE_POOL = """
@@ -81,6 +85,8 @@ class Entry:
     solution: str
     score: float
     seconds: float
+    signature: bytes
+    """Equal for solutions that predict the same."""
 
 
 def recipes(spec: CompetitionSpec) -> list[str]:
@@ -105,17 +111,22 @@ def run_recipe(spec: CompetitionSpec, parts: Partition, recipe: str) -> Entry:
     pipeline.fit(train, target)
     predicted = _answers(spec, pipeline, test)
     score = METRICS[spec.metric](parts.answers[spec.target].to_numpy(), predicted)
-    return Entry(recipe, score, time.perf_counter() - started)
+    return Entry(recipe, score, time.perf_counter() - started, _signature(spec, predicted, score))
 
 
 def run_pool(spec: CompetitionSpec) -> list[Entry]:
-    """Run every solution of a competition's pool, best score first."""
+    """Run every solution of a competition's pool, best score first; of those that predict the same, one is kept.
+
+    Words that never recur make every bag of words predict the same constant, and a leaderboard crowded with it would
+    put that constant in the middle.
+    """
     parts = partition(spec)
     with warnings.catch_warnings():
         # Unconverged and degenerate solutions are wanted: a leaderboard has them too.
         warnings.simplefilter("ignore")
         entries = [run_recipe(spec, parts, recipe) for recipe in recipes(spec)]
-    return sorted(entries, key=lambda entry: entry.score, reverse=spec.higher_is_better)
+    distinct = {entry.signature: entry for entry in reversed(entries)}.values()
+    return sorted(distinct, key=lambda entry: (entry.score, entry.solution), reverse=spec.higher_is_better)
 
 
 def write_leaderboard(spec: CompetitionSpec, entries: list[Entry]) -> None:
@@ -124,6 +135,11 @@ def write_leaderboard(spec: CompetitionSpec, entries: list[Entry]) -> None:
         writer = csv.writer(lines, lineterminator="\n")
         writer.writerow(["solution", "score", "seconds"])
         writer.writerows([entry.solution, f"{entry.score:.6f}", f"{entry.seconds:.2f}"] for entry in entries)
+
+
+def _signature(spec: CompetitionSpec, predicted: Any, score: float) -> bytes:
+    # Numbers and probabilities differ in their last digits even where the solutions agree; their scores then do not.
+    return repr(predicted.tolist() if spec.answer == "label" else round(score, 5)).encode()
 
 
 def _inputs(spec: CompetitionSpec, parts: Partition) -> tuple[Any, Any]:
