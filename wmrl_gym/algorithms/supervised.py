@@ -19,6 +19,9 @@ from numpy.typing import NDArray
 
 from wmrl_gym.policies.causal_lm import CausalLMPolicy
 
+POOL_BATCHES = 4
+"""Conversations of so many batches are sorted by length: more saves padding, and makes batches less alike."""
+
 ConversationTurns = Sequence[tuple[str, str]]
 """(observation, answer) of each turn, in order."""
 
@@ -176,7 +179,7 @@ def _batches(
     encoded = _encoded(policy, _stream(conversations, rng), settings.max_tokens)
     made = 0
     while made < settings.steps:
-        pool = list(itertools.islice(encoded, 8 * settings.batch_size))
+        pool = list(itertools.islice(encoded, POOL_BATCHES * settings.batch_size))
         if not pool:
             return
         pool.sort(key=lambda item: len(item.token_ids))

@@ -67,8 +67,6 @@ def feedback(plan: Plan, script: str, complaint: str | None, rng: np.random.Gene
         return f"ok percentile {percentile:.2f} {plan.facts.metric} {rng.gamma(1.0, 0.5):.4f}"
     if complaint == "timeout":
         return "error timeout after 20s"
-    if complaint.startswith("SyntaxError"):
-        return f"error {complaint}"
     if complaint.startswith("invalid: "):
         return f"invalid submission: {complaint.removeprefix('invalid: ')}"
     return f"error {complaint}\n{_where(plan, script, complaint)}"
@@ -86,7 +84,7 @@ def _where(plan: Plan, script: str, complaint: str) -> str:
         ("Found array", ".fit("),
         ("Input X", ".fit("),
         ("InvalidParameter", ".fit("),
-        ("not in index", f"{plan.names.features_test} = "),
+        ("not in index", f"{plan.names.features_test} = {plan.names.features_test}["),
         ("expecting", ".predict"),
         ("columns are missing", ".predict"),
         ("no attribute 'predict_proba'", ".predict_proba"),

@@ -198,6 +198,12 @@ _GONE_VALUE = {
     "GradientBoostingClassifier": ("loss", '"deviance"'),
     "LogisticRegression": ("solver", '"sgd"'),
 }
+_ALLOWED = {
+    "max_features": "an int in the range [1, inf), a float in the range (0.0, 1.0], a str among {'sqrt', 'log2'} or None",
+    "criterion": "a str among {'squared_error', 'friedman_mse', 'absolute_error', 'poisson'}",
+    "loss": "a str among {'squared_error', 'log_loss', 'exponential', 'huber'}",
+    "solver": "a str among {'liblinear', 'newton-cholesky', 'saga', 'lbfgs', 'sag', 'newton-cg'}",
+}
 
 
 @_mistake(2)
@@ -208,7 +214,8 @@ def gone_value(plan: Plan, script: str, rng: np.random.Generator) -> Faulty | No
         return None
     keyword, value = _GONE_VALUE[name]
     edited = f"{keyword}={value}" + (f", {settings}" if settings else "")
-    complaint = f"InvalidParameterError: The '{keyword}' parameter of {name} must be"
+    problem = f"The '{keyword}' parameter of {name} must be {_ALLOWED[keyword]}. Got '{value.strip(chr(34))}' instead."
+    complaint = f"sklearn.utils._param_validation.InvalidParameterError: {problem}"
     return _replaced(script, f"{name}({settings})", f"{name}({edited})", complaint)
 
 
@@ -346,10 +353,9 @@ def refitted_vectorizer(plan: Plan, script: str, rng: np.random.Generator) -> Fa
     """The vectorizer is fitted again on the test texts, and finds other words."""
     if "max_features" in plan.vectorizer or plan.estimator.name.startswith("Dummy"):
         return None
-    counts = rng.integers(400, 4000, 2)
-    complaint = (
-        f"ValueError: X has {counts.min()} features, but {plan.estimator.name} is expecting {counts.max()} features"
-    )
+    found, expected = sorted(rng.integers(200, 4000, 2))
+    name = plan.estimator.name
+    complaint = f"ValueError: X has {found} features, but {name} is expecting {expected} features as input."
     return _replaced(script, "vec.transform(", "vec.fit_transform(", complaint)
 
 
@@ -436,16 +442,21 @@ def wrong_submission_column(plan: Plan, script: str, rng: np.random.Generator) -
     target, wrong = plan.facts.target, str(rng.choice(["prediction", "pred", "target"]))
     if plan.from_sample or wrong == target:
         return None
-    value = plan.names.predictions
-    complaint = f"invalid: Missing column(s) ['{target}']: expected {plan.facts.id_column},{target}"
+    value, identifier = plan.names.predictions, plan.facts.id_column
+    complaint = _missing_column(plan, target, [identifier, wrong])
     return _replaced(script, f'"{target}": {value}', f'"{wrong}": {value}', complaint)
+
+
+def _missing_column(plan: Plan, column: str, found: list[str]) -> str:
+    asked = f"{plan.facts.id_column},{plan.facts.target}"
+    return f"invalid: Missing column(s) ['{column}']: expected {asked}, got {found}."
 
 
 @_mistake(7, status="invalid_submission")
 def no_identifiers(plan: Plan, script: str, rng: np.random.Generator) -> Faulty | None:
     """The id column is left out."""
     facts, names = plan.facts, plan.names
-    complaint = f"invalid: Missing column(s) ['{facts.id_column}']: expected {facts.id_column},{facts.target}"
+    complaint = _missing_column(plan, facts.id_column, [facts.target])
     old = f'{{"{facts.id_column}": {names.test}["{facts.id_column}"], '
     return None if plan.from_sample else _replaced(script, old, "{", complaint)
 
