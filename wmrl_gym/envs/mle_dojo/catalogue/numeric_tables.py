@@ -88,6 +88,7 @@ NUMERIC_TABLES = (
         origin="Wisconsin Diagnostic Breast Cancer, W. H. Wolberg, W. N. Street, O. L. Mangasarian, 1995",
         licence="BSD-3-Clause package; data CC BY 4.0 (UCI Machine Learning Repository)",
         load=_load_breast_cancer,
+        seed=2,
     ),
     CompetitionSpec(
         name="diabetes_progression",

@@ -74,7 +74,13 @@ edges:kernel_loose edges_and_statistics:kernel edges_and_statistics:boost_short 
 edges_and_statistics:extra_smooth everything:kernel_loose everything:extra everything:linear_stiff
 """
 
-_LOG_POOL = " onehot:linear~log ordinal:forest_tuned~log ordinal:boost_slow~log numeric:boost~log numeric:linear~log"
+_LOG_POOL = """
+few:forest_shallow~log numeric:linear~log numeric:tree_small~log numeric:boost_short~log numeric:boost~log
+numeric:forest~log scaled:neighbours~log onehot:linear~log onehot:linear_stiff~log onehot:linear_balanced~log
+onehot:neighbours_many~log onehot:kernel~log onehot:blend~log onehot:blend_smooth~log onehot:forest@100~log
+ordinal:tree_medium~log ordinal:forest~log ordinal:forest_tuned~log ordinal:extra_smooth~log ordinal:boost_slow~log
+ordinal:boost_stumps~log squares:linear_weak~log engineered:boost_classic~log engineered:extra_smooth~log
+"""
 _POOLS = {"tabular": _TABLE_POOL, "text": _TEXT_POOL, "image": _IMAGE_POOL}
 
 

@@ -58,8 +58,9 @@ def auc(truth: Any, predicted: Any) -> float:
 
 
 def log_loss(truth: Any, predicted: Any) -> float:
-    """Mean negative log-likelihood of 0/1 labels. Probabilities are clipped to [1e-15, 1 - 1e-15]."""
-    p = np.clip(predicted, 1e-15, 1 - 1e-15)
+    """Mean negative log-likelihood of 0/1 labels. Probabilities are kept one float64 epsilon from 0 and 1."""
+    epsilon = np.finfo(float).eps
+    p = np.clip(predicted, epsilon, 1 - epsilon)
     return float(-np.mean(truth * np.log(p) + (1 - truth) * np.log1p(-p)))
 
 
