@@ -118,7 +118,8 @@ class CompetitionSpec:
             "id_column": self.id_column,
             "target": self.target,
             "leaderboard": "reference",
-            "source": [f"{source.distribution}: {', '.join(source.files)}" for source in self.sources],
+            "source": [f"{source.distribution}: {', '.join(source.files)}" for source in self.sources]
+            or ["Python's standard library"],
             "origin": self.origin,
             "licence": self.licence,
         }
