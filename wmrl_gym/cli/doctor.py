@@ -79,7 +79,8 @@ def _isolation() -> tuple[bool, str]:
     except SandboxUnavailable as error:
         return False, str(error).removeprefix("wmrl: ")
     stack = ", ".join(f"{name} {version}" for name, version in report.versions.items())
-    return True, f"a trial script ran and reached nothing outside ({stack}); memory limited by {report.memory_limited_by}"
+    limited_by = report.memory_limited_by
+    return True, f"a trial script ran and reached nothing outside ({stack}); memory limited by {limited_by}"
 
 
 def _memory_gib() -> float:

@@ -94,8 +94,16 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_configured(commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, **texts: str) -> None:
-    parser = commands.add_parser(name, formatter_class=argparse.RawDescriptionHelpFormatter, **texts)
+def _add_configured(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, help: str, description: str, epilog: str
+) -> None:
+    parser = commands.add_parser(
+        name,
+        help=help,
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="group=member or key.key=value")
     parser.add_argument("--config-dir", type=Path, metavar="DIR", help="your own groups, searched beside the built-in")
     parser.add_argument("--list", action="store_true", help="show the groups and their members, and stop")

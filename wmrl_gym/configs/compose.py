@@ -87,7 +87,8 @@ def _parse(overrides: Sequence[str]) -> list[Override]:
         return OverridesParser.create().parse_overrides(list(overrides))
     except HydraException as error:
         first = str(error).splitlines()[0]
-        raise ConfigError(f"{first}\n  an override reads key=value, for example algorithm.learning_rate=1e-4") from error
+        hint = "an override reads key=value, for example algorithm.learning_rate=1e-4"
+        raise ConfigError(f"{first}\n  {hint}") from error
 
 
 def _is_group(item: Override, choices: dict[str, list[str]]) -> bool:

@@ -11,6 +11,7 @@ import dataclasses
 import difflib
 import importlib
 import inspect
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -66,7 +67,7 @@ class Component:
         return cls(target, arguments, where)
 
     def build(self, **extra: Any) -> Any:
-        """Import the target and call it; `extra` fills in what a file cannot hold. Nested components are built first."""
+        """Build nested components, then call the target; `extra` fills in what a file cannot hold."""
         function = import_target(self.target, self.where)
         arguments = {key: build(value) for key, value in self.arguments.items()}
         return function(**arguments, **extra)
@@ -135,17 +136,28 @@ def to_dataclass(cls: type[T], mapping: Mapping[str, Any], where: str = "") -> T
 
 def argument_types(function: Callable[..., Any]) -> dict[str, Any]:
     """Name and annotation of each argument that can be given by name; `Any` where the annotation cannot be resolved."""
-    owner = function.__init__ if inspect.isclass(function) and not dataclasses.is_dataclass(function) else function  # type: ignore[misc]
-    try:
-        hints = typing.get_type_hints(owner)
-    except (NameError, TypeError):
-        hints = {}  # annotations that only a type checker can resolve: names are checked, types are not
+    if dataclasses.is_dataclass(function):
+        hints = typing.get_type_hints(function)
+    else:
+        owner = function.__init__ if inspect.isclass(function) else function  # type: ignore[misc]
+        hints = {name: _resolved(hint, owner) for name, hint in inspect.get_annotations(owner).items()}
     kinds = inspect.Parameter
     return {
         name: hints.get(name, Any)
         for name, parameter in inspect.signature(function).parameters.items()
         if parameter.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)
     }
+
+
+def _resolved(hint: Any, owner: Any) -> Any:
+    """The type behind a postponed annotation; Any where only a type checker sees the name."""
+    if not isinstance(hint, str):
+        return hint
+    try:
+        holder = types.SimpleNamespace(__annotations__={"it": hint})
+        return typing.get_type_hints(holder, vars(sys.modules[owner.__module__]))["it"]
+    except (NameError, TypeError, KeyError, AttributeError):
+        return Any
 
 
 def _takes_any_keyword(function: Callable[..., Any]) -> bool:
@@ -168,11 +180,15 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
                 f"'{where}' is {value!r}: choose one of {choices}" + (f"; did you mean '{close[0]}'?" if close else "")
             )
         return value
-    if dataclasses.is_dataclass(hint) and isinstance(hint, type) and isinstance(value, Mapping):
+    if isinstance(value, Mapping) and isinstance(hint, type) and _is_section(hint):
         return to_dataclass(hint, value, where)
     if origin is not None:
         return _convert_container(value, origin, get_args(hint), where)
     return _convert_scalar(value, hint, where)
+
+
+def _is_section(hint: type) -> bool:
+    return dataclasses.is_dataclass(hint) and hint is not Component
 
 
 def _convert_union(value: Any, options: Sequence[Any], where: str) -> Any:

@@ -59,7 +59,7 @@ class RunDirectory:
         if not run.config_file.is_file():
             raise FileNotFoundError(
                 f"'{path}' is not a run directory: it has no config.yaml\n"
-                "  give the folder that a run printed at its start, for example resume=runs/quickstart-20260102-030405-s0"
+                "  give the folder a run printed at its start, for example resume=runs/quickstart-20260102-030405-s0"
             )
         return run
 

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wmrl_gym.configs import ConfigError, compose_config, group_choices
+
+
+def test_override_of_a_value_and_choice_of_a_member_are_obeyed() -> None:
+    config = compose_config("train", ["proxy=no_debias", "proxy.anchors.fraction=0.25", "seed=7"])
+    assert config["proxy"]["debiaser"] is None
+    assert config["proxy"]["anchors"]["fraction"] == 0.25
+    assert config["proxy"]["anchors"]["seed"] == config["seed"] == 7
+
+
+def test_argument_that_no_file_mentions_is_taken_if_the_class_has_it() -> None:
+    assert compose_config("train", ["env.render_mode=ansi"])["env"]["render_mode"] == "ansi"
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("sed=1", "did you mean 'seed'"),
+        ("algorithm.leraning_rate=1e-4", "did you mean 'algorithm.learning_rate'"),
+        ("proxy.anchors.fractoin=0.5", "did you mean 'proxy.anchors.fraction'"),
+        ("env.sandbox_limits.wall_second=5", "did you mean 'env.sandbox_limits.wall_seconds'"),
+        ("proxi=wmrl", "did you mean 'proxy'"),
+        ("experiment=quikstart", "group 'experiment' has no member 'quikstart': did you mean 'quickstart'"),
+        ("proxy=wmlr", "group 'proxy' has no member 'wmlr': did you mean 'wmrl'"),
+        ("seed", "an override reads key=value"),
+    ],
+)
+def test_misspelt_override_names_the_nearest_right_one(override: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        compose_config("train", [override])
+
+
+def test_own_directory_adds_experiments(tmp_path: Path) -> None:
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "mine.yaml").write_text("# @package _global_\nseed: 11\nexperiment_name: mine\n")
+    assert "mine" in group_choices(tmp_path)["experiment"]
+    assert compose_config("train", ["experiment=mine"], tmp_path)["seed"] == 11
+
+
+def test_number_without_a_dot_in_a_file_is_a_number(tmp_path: Path) -> None:
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "mine.yaml").write_text("# @package _global_\nalgorithm:\n  learning_rate: 1e-5\n")
+    assert compose_config("train", ["experiment=mine"], tmp_path)["algorithm"]["learning_rate"] == 1e-5

@@ -1,0 +1,94 @@
+"""The typed shape of each primary configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from wmrl_gym.configs.validation import Component, to_dataclass
+
+
+@dataclass(frozen=True)
+class TasksConfig:
+    """Which tasks an agent is trained on, and on which it is measured."""
+
+    train: list[str] | Component
+    held_out: list[str] | Component
+    option: str | None = None
+    """Name of the environment's argument that takes all names, and of the reset option that takes one."""
+
+    def __post_init__(self) -> None:
+        """Refuse an empty list."""
+        if isinstance(self.train, list) and not self.train:
+            raise ValueError("tasks.train is empty: name at least one task")
+
+
+@dataclass(frozen=True)
+class EvaluationConfig:
+    """How an agent is measured on the held-out tasks. Everything is really executed."""
+
+    samples: int = 8
+    """k of avg@k: episodes per task."""
+    temperature: float = 0.8
+    before: bool = True
+    after: bool = True
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        if self.samples < 1:
+            raise ValueError(f"evaluation.samples is {self.samples}: give at least 1")
+        if self.temperature < 0:
+            raise ValueError(f"evaluation.temperature is {self.temperature}: give 0 (greedy) or more")
+
+
+@dataclass(frozen=True)
+class ExecutionConfig:
+    """How submissions are really executed."""
+
+    max_workers: int = 1
+    """Submissions executed at the same time."""
+    cache: Path | None = None
+    """Folder of remembered outcomes; None executes everything anew."""
+
+    def __post_init__(self) -> None:
+        """Check the number."""
+        if self.max_workers < 1:
+            raise ValueError(f"execution.max_workers is {self.max_workers}: give at least 1")
+
+
+@dataclass(frozen=True)
+class LoggerConfig:
+    """Where numbers go beside metrics.jsonl."""
+
+    tensorboard: bool | Literal["auto"] = "auto"
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """All of `wmrl train`."""
+
+    env: Component
+    tasks: TasksConfig
+    world_model: Component
+    policy: Component
+    algorithm: Component
+    proxy: Component
+    execution: ExecutionConfig
+    logger: LoggerConfig
+    evaluation: EvaluationConfig
+    experiment_name: str = "train"
+    seed: int = 0
+    runs: Path = Path("runs")
+    threads: int | None = None
+    """torch threads; None chooses by the rule for machines whose sandboxes run beside the trainer."""
+
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, Any]) -> TrainConfig:
+        """Check plain data and type it.
+
+        Raises:
+            ConfigError: for anything that cannot be right.
+        """
+        return to_dataclass(cls, mapping)
