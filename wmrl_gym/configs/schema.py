@@ -92,3 +92,29 @@ class TrainConfig:
             ConfigError: for anything that cannot be right.
         """
         return to_dataclass(cls, mapping)
+
+
+@dataclass(frozen=True)
+class SupervisedConfig:
+    """All of `wmrl sft`."""
+
+    output: Path
+    settings: Component
+    start: Path | None = None
+    data_root: Path | None = None
+    seed: int = 0
+    threads: int | None = None
+
+
+@dataclass(frozen=True)
+class EvaluateConfig:
+    """All of `wmrl evaluate`."""
+
+    env: Component
+    tasks: TasksConfig
+    policy: Component
+    execution: ExecutionConfig
+    evaluation: EvaluationConfig
+    run: Path | None = None
+    seed: int = 0
+    threads: int | None = None

@@ -1,0 +1,54 @@
+"""The commands that take a configuration: composing it, showing it, and handing it on."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from wmrl_gym.configs.compose import compose_config, group_choices, to_yaml
+from wmrl_gym.configs.schema import EvaluateConfig, SupervisedConfig, TrainConfig
+from wmrl_gym.configs.validation import ConfigError, to_dataclass
+
+RESUME = ("resume=", "+resume=")
+
+
+def run_configured(options: argparse.Namespace) -> int:
+    """Run ``train``, ``sft`` or ``evaluate``."""
+    if options.list:
+        for group, members in group_choices(options.config_dir).items():
+            print(f"{group}: {', '.join(members)}")
+        return 0
+    resumed = _run_to_resume(options.overrides) if options.command == "train" else None
+    if resumed is not None:
+        from wmrl_gym.cli.train import resume
+
+        return resume(resumed)
+    plain = compose_config(options.command, options.overrides, options.config_dir)
+    if options.show:
+        print(to_yaml(plain), end="")
+        return 0
+    if options.command == "train":
+        from wmrl_gym.cli.train import train
+
+        return train(TrainConfig.from_mapping(plain), plain)
+    if options.command == "sft":
+        from wmrl_gym.cli.supervised import fine_tune_nano_agent
+
+        return fine_tune_nano_agent(to_dataclass(SupervisedConfig, plain))
+    from wmrl_gym.cli.evaluate import evaluate
+
+    return evaluate(to_dataclass(EvaluateConfig, plain))
+
+
+def _run_to_resume(overrides: list[str]) -> Path | None:
+    """The folder of ``resume=<run>``; a resumed run keeps its configuration, so nothing else may be asked for."""
+    given = [item for item in overrides if item.startswith(RESUME)]
+    if not given:
+        return None
+    if len(overrides) > 1:
+        others = ", ".join(item for item in overrides if item not in given[:1])
+        raise ConfigError(
+            f"resume takes a run's own configuration, so it cannot be combined with {others}\n"
+            "  give resume=<run> alone, or start a new run with the changed configuration."
+        )
+    return Path(given[0].partition("=")[2]).expanduser()
