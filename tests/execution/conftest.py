@@ -12,7 +12,7 @@ import pytest
 from wmrl_gym.execution.sandbox import Sandbox, SandboxLimits
 
 CANARY = "canary-7f3d5c"
-MODES = ["fresh"]
+MODES = ["fresh", "warm"]
 
 
 @pytest.fixture

@@ -41,6 +41,8 @@ def script_environment() -> dict[str, str]:
         "MPLBACKEND": "Agg",
         "MPLCONFIGDIR": "/tmp",
         "OMP_WAIT_POLICY": "PASSIVE",
+        # pandas imports Arrow, whose allocator would start a thread at import, and a zygote must have but one.
+        "JE_ARROW_MALLOC_CONF": "background_thread:false",
         "POLARS_MAX_THREADS": "1",
         **{f"{library}_NUM_THREADS": "1" for library in one_thread},
     }

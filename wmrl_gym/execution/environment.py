@@ -30,19 +30,23 @@ def installed_versions() -> dict[str, str]:
     return versions
 
 
-def environment_key(limits: SandboxLimits, surroundings: Mapping[str, Any] | None = None) -> str:
+def environment_key(
+    limits: SandboxLimits, surroundings: Mapping[str, Any] | None = None, start: str = "fresh"
+) -> str:
     """Hex SHA-256 of interpreter, scientific stack, limits, and the harness around the script.
 
     Args:
         limits: of the sandbox.
         surroundings: what else decides the outcome, for example the version of the competitions' answers and the reward
             ladder; plain data.
+        start: how scripts are started: "fresh" or "warm".
     """
     return fingerprint(
         {
             "python": platform.python_version(),
             "machine": platform.machine(),
             "packages": installed_versions(),
+            "start": start,
             "limits": dataclasses.asdict(limits),
             "environment": script_environment(),
             "runner": Path(__file__).with_name("runner.py").read_bytes(),

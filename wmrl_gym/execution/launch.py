@@ -19,6 +19,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from wmrl_gym.execution import bubblewrap
 from wmrl_gym.execution.isolation import SandboxUnavailable, find_bubblewrap, remedy, traversable_by_others
@@ -49,20 +50,49 @@ _running_lock = threading.Lock()
 _running: dict[Box, int] = {}
 
 
+class OutputPipes:
+    """Pipes for standard output and standard error; the writing ends are for the program inside."""
+
+    def __init__(self, stack: contextlib.ExitStack) -> None:
+        self.readers: dict[str, int] = {}
+        self.writers: dict[str, int] = {}
+        for name in ("stdout", "stderr"):
+            self.readers[name], self.writers[name] = os.pipe()
+            os.set_blocking(self.readers[name], False)
+            stack.callback(os.close, self.readers[name])
+        stack.callback(self.close_writers)
+
+    def close_writers(self) -> None:
+        """Let the readers see the end when the last process inside has ended."""
+        while self.writers:
+            os.close(self.writers.popitem()[1])
+
+    def read(self, name: str) -> bytes | None:
+        """What is there: bytes, none at the end of the stream, or None if nothing is there yet."""
+        try:
+            return os.read(self.readers[name], 65536)
+        except BlockingIOError:
+            return None
+
+
 class Box:
     """A started sandbox: the program inside is waiting, and nothing foreign has run yet."""
 
-    def __init__(self, process: subprocess.Popen[bytes], init: int, channel: socket.socket) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], init: int, channel: socket.socket, output: OutputPipes
+    ) -> None:
         """Take hold of it.
 
         Args:
             process: the outer bubblewrap.
             init: host pid of the sandbox's first process; when that is dead, so are all others in it.
             channel: the other end of the standard input of the program inside.
+            output: pipes of the program inside.
         """
         self.process = process
         self.init = init
         self.channel = channel
+        self.output = output
         self.init_fd = os.pidfd_open(init)
         # Both stay readable after the sandbox is dead, and vanish with these descriptors: nothing to clean up.
         self.scratch = os.open(f"/proc/{init}/root{bubblewrap.SCRATCH}", os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -81,21 +111,14 @@ class Box:
         Raises:
             RuntimeError: if one does not die within ten seconds, which only a fault of the kernel can cause.
         """
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self.init_fd, signal.SIGKILL)
+        self._signal()
         if not self.dead(10.0):
             raise RuntimeError(f"the sandbox with init {self.init} does not die")
-        self.process.kill()
 
     def stop(self) -> None:
         """Kill it from another thread; its own thread sees `stopped`."""
         self.stopped = True
-        with contextlib.suppress(OSError):
-            signal.pidfd_send_signal(self.init_fd, signal.SIGKILL)
-
-    def returncode(self) -> int:
-        """Exit code of the program inside, once it is dead; before `kill`, which could outrun the answer."""
-        return self.process.wait(10.0)
+        self._signal()
 
     def close(self) -> None:
         """Kill what lives, reap it and free every descriptor."""
@@ -103,14 +126,49 @@ class Box:
             _running.pop(self, None)
         try:
             self.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(1.0)  # it reaps its child and ends by itself: killed, it would leave that to others
+            self.process.kill()
             self.process.wait(10.0)
         finally:
             for descriptor in (self.init_fd, self.scratch, self.shm):
                 os.close(descriptor)
             self.channel.close()
-            for pipe in (self.process.stdout, self.process.stderr):
-                if pipe is not None:
-                    pipe.close()
+
+    def _signal(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.init_fd, signal.SIGKILL)
+
+
+class Script(Protocol):
+    """A process in a box that is ready to receive its job."""
+
+    channel: socket.socket
+    """Where the job is written."""
+
+    ended_fd: int
+    """Becomes readable when the script has ended, though other processes of the box may live on."""
+
+    roots: list[int]
+    """Host pids from which all processes of the box descend."""
+
+    def returncode(self) -> int:
+        """Exit code, 128 + n after signal n. Asked once, after the end and before the box is killed."""
+        ...
+
+
+class FreshScript:
+    """The program that bubblewrap itself started; its end is the end of the box."""
+
+    def __init__(self, box: Box) -> None:
+        self.box = box
+        self.channel = box.channel
+        self.ended_fd = box.init_fd
+        self.roots = [box.init]
+
+    def returncode(self) -> int:
+        """Exit code, as bubblewrap hands it on."""
+        return self.box.process.wait(10.0)
 
 
 def stop_sandboxes_of(threads: Sequence[int]) -> None:
@@ -122,7 +180,9 @@ def stop_sandboxes_of(threads: Sequence[int]) -> None:
 
 
 @contextlib.contextmanager
-def open_box(view: bubblewrap.View, limits: SandboxLimits, command: Sequence[str]) -> Iterator[Box]:
+def open_box(
+    view: bubblewrap.View, limits: SandboxLimits, command: Sequence[str], seccomp: bytes | None = None
+) -> Iterator[Box]:
     """Start a sandbox around a command that writes "ready" to its standard input, which is a socket, and waits.
 
     The calling thread must live as long as the sandbox: the kernel kills it with the *thread* that started it.
@@ -133,57 +193,74 @@ def open_box(view: bubblewrap.View, limits: SandboxLimits, command: Sequence[str
     with contextlib.ExitStack() as stack:
         uid = stack.enter_context(_slot_uid()) if os.geteuid() == 0 else None
         staged, places = _staging([*view.prefixes, view.data_dir]) if uid is not None else ({}, "")
-        files = {name: _memory_file(stack, content) for name, content in bubblewrap.system_files().items()}
-        files[bubblewrap.RUNNER_INSIDE] = _memory_file(stack, _runner_source())
+        files = {name: memory_file(stack, content) for name, content in bubblewrap.system_files().items()}
+        files[bubblewrap.RUNNER_INSIDE] = memory_file(stack, program_source("runner"))
+        filter_file = memory_file(stack, seccomp) if seccomp else None
         info_read, info_write = os.pipe()
         stack.callback(os.close, info_read)
 
         def source(path: Path) -> str:
             return f"{places}/{staged[path]}" if path in staged else str(path)
 
-        options = bubblewrap.arguments(view, limits, source, files)
+        options = bubblewrap.arguments(view, limits, source, files, filter_file)
         options += ["--info-fd", str(info_write)]
         # On the command line, the options would tell every script where things lie on the host.
-        option_file = _memory_file(stack, b"".join(option.encode() + b"\0" for option in options))
+        option_file = memory_file(stack, b"".join(option.encode() + b"\0" for option in options))
         binary = _reachable(find_bubblewrap(), staged, places)
         inner = [binary, "--args", str(option_file), "--", *command]
         outer = inner if uid is None else _as_other_uid(uid, places, list(staged), inner)
-        channel, inside = socket.socketpair()
-        no_environment: dict[str, str] = {}  # bubblewrap is process 1 inside, and /proc/1/environ is readable there
-        with contextlib.ExitStack() as ends:
-            ends.callback(os.close, info_write)
-            ends.enter_context(inside)
-            process = subprocess.Popen(
-                outer,
-                stdin=inside.fileno(),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=no_environment,
-                cwd="/",
-                pass_fds=[info_write, option_file, *files.values()],
-            )
-        box = _await_ready(process, channel, info_read, view)
+        output = OutputPipes(stack)
+        handed = [info_write, option_file, *files.values(), *([filter_file] if filter_file else [])]
+        process, channel = _spawn(outer, output, handed)
+        os.close(info_write)
+        box = _await_ready(process, channel, info_read, view, output)
         stack.callback(box.close)
         yield box
 
 
-def _await_ready(process: subprocess.Popen[bytes], channel: socket.socket, info: int, view: bubblewrap.View) -> Box:
-    channel.settimeout(START_SECONDS)
+def _spawn(
+    command: Sequence[str], output: OutputPipes, handed: Sequence[int]
+) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    channel, inside = socket.socketpair()
+    no_environment: dict[str, str] = {}  # bubblewrap is process 1 inside, and /proc/1/environ is readable there
+    with inside:
+        process = subprocess.Popen(
+            command,
+            stdin=inside.fileno(),
+            stdout=output.writers["stdout"],
+            stderr=output.writers["stderr"],
+            env=no_environment,
+            cwd="/",
+            pass_fds=handed,
+            start_new_session=True,  # Ctrl-C is for the trainer, which then ends its sandboxes in its own way
+        )
+    return process, channel
+
+
+def _await_ready(
+    process: subprocess.Popen[bytes], channel: socket.socket, info: int, view: bubblewrap.View, output: OutputPipes
+) -> Box:
     try:
-        ready = channel.recv(16)
-        if ready:
-            init = json.loads(os.read(info, 4096))["child-pid"]
-            return Box(process, init, channel)
-        reason = ""
-    except TimeoutError:
-        reason = f"not ready after {START_SECONDS:.0f} s"
-    except OSError as error:
+        await_ready(channel)
+        return Box(process, json.loads(os.read(info, 4096))["child-pid"], channel, output)
+    except (OSError, ValueError, KeyError) as error:
         reason = str(error)
     process.kill()
-    _, stderr = process.communicate()
+    process.wait()
     channel.close()
-    message = f"{stderr.decode('utf-8', 'replace')[-2000:]} {reason}"
-    raise SandboxUnavailable(remedy(message, [*view.prefixes, view.data_dir]))
+    said = (output.read("stderr") or b"").decode("utf-8", "replace")[-2000:]
+    raise SandboxUnavailable(remedy(said or reason, [*view.prefixes, view.data_dir]))
+
+
+def await_ready(channel: socket.socket) -> None:
+    """Wait until the program at the other end says that it stands.
+
+    Raises:
+        OSError: if it does not.
+    """
+    channel.settimeout(START_SECONDS)
+    if channel.recv(16) != b"ready":
+        raise OSError("the program inside ended before it was ready")
 
 
 def _as_other_uid(uid: int, places: str, staged: Sequence[Path], command: Sequence[str]) -> list[str]:
@@ -243,7 +320,8 @@ def _slot_uid() -> Iterator[int]:
             _slots_taken.discard(uid)
 
 
-def _memory_file(stack: contextlib.ExitStack, content: bytes) -> int:
+def memory_file(stack: contextlib.ExitStack, content: bytes) -> int:
+    """A file without a name, open for reading from its start; closed with `stack`."""
     descriptor = os.memfd_create("wmrl")
     stack.callback(os.close, descriptor)
     os.write(descriptor, content)
@@ -251,5 +329,6 @@ def _memory_file(stack: contextlib.ExitStack, content: bytes) -> int:
     return descriptor
 
 
-def _runner_source() -> bytes:
-    return Path(__file__).with_name("runner.py").read_bytes()
+def program_source(name: str) -> bytes:
+    """Source of one of the programs of this package that run as processes of their own."""
+    return Path(__file__).with_name(f"{name}.py").read_bytes()

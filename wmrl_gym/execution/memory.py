@@ -10,7 +10,7 @@ import itertools
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from wmrl_gym.execution.process_tree import descendants, proportional_bytes, resident_bytes
@@ -25,8 +25,12 @@ class MemoryLimit(ABC):
     description: str
 
     @abstractmethod
-    def adopt(self, init: int) -> None:
-        """Take in the sandbox whose init has this host pid, before it runs any foreign code."""
+    def adopt(self, roots: Sequence[int]) -> None:
+        """Take in a sandbox before it runs any foreign code.
+
+        Args:
+            roots: host pids from which all its processes descend, now and later.
+        """
 
     @abstractmethod
     def exceeded(self, extra_bytes: int) -> bool:
@@ -35,11 +39,6 @@ class MemoryLimit(ABC):
         Args:
             extra_bytes: memory held by files of the sandbox that no process has mapped.
         """
-
-    @property
-    def entrances(self) -> list[Path]:
-        """Files into which a process that joins later writes "0" to be counted too."""
-        return []
 
     @abstractmethod
     def close(self) -> None:
@@ -54,24 +53,22 @@ class Watchdog(MemoryLimit):
     def __init__(self, limit_bytes: int) -> None:
         """Limit in bytes."""
         self.limit_bytes = limit_bytes
-        self.init: int | None = None
+        self.roots: list[int] = []
 
-    def adopt(self, init: int) -> None:
+    def adopt(self, roots: Sequence[int]) -> None:
         """Remember where the tree starts."""
-        self.init = init
+        self.roots = list(roots)
 
     def exceeded(self, extra_bytes: int) -> bool:
         """Whether the tree is over its limit at this moment."""
-        if self.init is None:
-            return False
-        pids = descendants(self.init)
+        pids = descendants(self.roots)
         if resident_bytes(pids) + extra_bytes <= self.limit_bytes:
             return False
         return proportional_bytes(pids) + extra_bytes > self.limit_bytes
 
     def close(self) -> None:
         """Stop looking."""
-        self.init = None
+        self.roots = []
 
 
 class Cgroup(MemoryLimit):
@@ -83,16 +80,11 @@ class Cgroup(MemoryLimit):
         self.version = version
         self.description = f"cgroup v{version}"
 
-    @property
-    def entrances(self) -> list[Path]:
-        """The group's process lists."""
-        return [directory / "cgroup.procs" for directory in self.directories]
-
-    def adopt(self, init: int) -> None:
+    def adopt(self, roots: Sequence[int]) -> None:
         """Move the sandbox's few own processes: what they start from now on is born inside."""
-        for pid in descendants(init):
-            for entrance in self.entrances:
-                entrance.write_text(str(pid))
+        for pid in descendants(roots):
+            for directory in self.directories:
+                (directory / "cgroup.procs").write_text(str(pid))
 
     def exceeded(self, extra_bytes: int) -> bool:
         """Whether the kernel has killed a process for its memory."""
@@ -152,7 +144,7 @@ def _cgroup_v2(limit_bytes: int, processes: int) -> Cgroup | None:
             with contextlib.suppress(OSError):
                 (group.directories[0] / "memory.swap.max").write_text("0")
             # Moving a process also needs the right to write in the common ancestor: try it with one of ours.
-            probe = os.posix_spawn("/bin/sh", ["sh", "-c", f"echo $$ > {group.entrances[0]}"], {})
+            probe = os.posix_spawn("/bin/sh", ["sh", "-c", "echo $$ > $0/cgroup.procs", str(group.directories[0])], {})
             if os.waitstatus_to_exitcode(os.waitpid(probe, 0)[1]) == 0:
                 return group
         except OSError:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-def descendants(root: int) -> list[int]:
-    """Host pids of a process and all its descendants.
+def descendants(roots: Sequence[int]) -> list[int]:
+    """Host pids of some processes and all their descendants.
 
-    In a sandbox nothing escapes this walk: an orphan is handed to the sandbox's own init, which is `root`.
+    In a sandbox nothing escapes this walk: an orphan is handed to the sandbox's own init, which is among `roots`.
     """
-    found, waiting = [], [root]
+    found: list[int] = []
+    waiting = list(roots)
     while waiting:
         pid = waiting.pop()
         found.append(pid)

@@ -19,11 +19,13 @@ from typing import Literal
 from wmrl_gym.execution import bubblewrap
 from wmrl_gym.execution.harvest import read_submission
 from wmrl_gym.execution.isolation import SandboxUnavailable, interpreter_prefixes
-from wmrl_gym.execution.launch import Box, open_box
+from wmrl_gym.execution.launch import Box, FreshScript, Script, open_box
 from wmrl_gym.execution.limits import RunStatus, SandboxLimits, SandboxResult
 from wmrl_gym.execution.memory import MemoryLimit, limit_memory
 from wmrl_gym.execution.output import HeadAndTail
 from wmrl_gym.execution.probe import ProbeReport, probe
+from wmrl_gym.execution.seccomp import filter_program
+from wmrl_gym.execution.warm import IDLE_COMMAND, PRELOAD, shared_zygote
 
 __all__ = ["Sandbox", "SandboxLimits", "SandboxResult", "SandboxUnavailable"]
 
@@ -31,7 +33,7 @@ MIB = 2**20
 TICK_SECONDS = 0.05
 """How often limits that the kernel does not keep by itself are looked at."""
 
-MEMORY_ERROR = re.compile(r"^(\w+\.)*_?(Array)?MemoryError\b")
+MEMORY_ERROR = re.compile(r"^((\w+\.)*_?(Array)?MemoryError\b|OSError: \[Errno 12\])")
 
 
 class Sandbox:
@@ -41,7 +43,11 @@ class Sandbox:
 
     Args:
         limits: what one script may spend.
-        start: "fresh" starts a new interpreter for each script.
+        start: "fresh" starts a new interpreter for each script. "warm" forks one that has imported `preload` already:
+            the same isolation, and a second of CPU time less for a script that uses scikit-learn. What differs: a
+            script finds these modules imported, so changing the environment before importing them has no effect, and
+            Python's own `random` has not been drawn from by their import.
+        preload: modules to import for a warm start.
         hide: directories and files of the installed packages which scripts must not see, for example data sets that
             hold the answers.
     """
@@ -50,14 +56,16 @@ class Sandbox:
         self,
         limits: SandboxLimits | None = None,
         *,
-        start: Literal["fresh"] = "fresh",
+        start: Literal["fresh", "warm"] = "fresh",
+        preload: Sequence[str] = PRELOAD,
         hide: Sequence[Path | str] = (),
     ) -> None:
         """Nothing is started yet."""
-        if start != "fresh":
-            raise ValueError(f"Sandbox(start={start!r}): choose 'fresh'")
+        if start not in ("fresh", "warm"):
+            raise ValueError(f"Sandbox(start={start!r}): choose 'fresh' or 'warm'")
         self.limits = limits or SandboxLimits()
         self.start = start
+        self.preload = tuple(preload)
         self.hide = tuple(Path(path) for path in hide)
 
     def run(self, script: str, data_dir: Path | str) -> SandboxResult:
@@ -75,13 +83,13 @@ class Sandbox:
         view = self._view(Path(data_dir))
         memory = limit_memory(self.limits.memory_mb * MIB, self.limits.processes)
         try:
-            with open_box(view, self.limits, bubblewrap.python_command()) as box:
-                memory.adopt(box.init)
-                run = _Run(box, memory, self.limits)
-                box.channel.settimeout(10.0)
-                box.channel.sendall(self._job(script))
-                box.channel.close()
-                return run.supervise()
+            with self._script(view) as (box, started):
+                memory.adopt(started.roots)
+                box.output.close_writers()
+                started.channel.settimeout(10.0)
+                started.channel.sendall(self._job(script))
+                started.channel.close()
+                return _Run(box, started, memory, self.limits).supervise()
         except (SandboxUnavailable, OSError, RuntimeError) as error:
             return SandboxResult(
                 "infrastructure_error", None, "", str(error), 0.0, None, "the sandbox failed", str(error)
@@ -90,13 +98,28 @@ class Sandbox:
             memory.close()
 
     @classmethod
-    def probe(cls) -> ProbeReport:
+    def probe(cls, start: Literal["fresh", "warm"] = "fresh") -> ProbeReport:
         """Try on this machine whether scripts run and are isolated; about two seconds.
 
         Raises:
             SandboxUnavailable: if not, with the exact remedy. There is no weaker fallback.
         """
-        return probe(lambda: cls(SandboxLimits(wall_seconds=60.0)))
+        return probe(lambda: cls(SandboxLimits(wall_seconds=60.0), start=start))
+
+    @contextlib.contextmanager
+    def _script(self, view: bubblewrap.View) -> Iterator[tuple[Box, Script]]:
+        """A process that has everything but its script."""
+        seccomp = filter_program()
+        if self.start == "fresh":
+            with open_box(view, self.limits, bubblewrap.python_command(), seccomp) as box:
+                yield box, FreshScript(box)
+        else:
+            zygote = shared_zygote(self.preload)
+            with (
+                open_box(view, self.limits, IDLE_COMMAND, seccomp) as box,
+                contextlib.closing(zygote.fork_into(box, seccomp)) as script,
+            ):
+                yield box, script
 
     def _view(self, data_dir: Path) -> bubblewrap.View:
         data_dir = data_dir.resolve()
@@ -124,7 +147,7 @@ class Sandbox:
                 "NPROC": limits.processes,
                 "FSIZE": limits.file_mb * MIB,
                 # Room for libraries that are mapped and hardly touched; the tree's memory is limited from outside.
-                "AS": (limits.memory_mb + 512) * MIB,
+                "AS": (limits.memory_mb + 1024) * MIB,
                 # Against a process that outlives its supervisor; the deadline proper is wall-clock time.
                 "CPU": int(2 * limits.wall_seconds) + 10,
                 "NOFILE": limits.open_files,
@@ -137,8 +160,9 @@ class Sandbox:
 class _Run:
     """One script from its first line to its verdict."""
 
-    def __init__(self, box: Box, memory: MemoryLimit, limits: SandboxLimits) -> None:
+    def __init__(self, box: Box, script: Script, memory: MemoryLimit, limits: SandboxLimits) -> None:
         self.box = box
+        self.script = script
         self.memory = memory
         self.limits = limits
         self.output = {name: HeadAndTail(limits.output_kb * 1024) for name in ("stdout", "stderr")}
@@ -147,7 +171,7 @@ class _Run:
         started = time.monotonic()
         status, reason = self._watch(started + self.limits.wall_seconds)
         seconds = time.monotonic() - started
-        returncode = self.box.returncode() if status is None else None
+        returncode = self.script.returncode() if status is None else None
         self.box.kill()
         self._drain()
         stderr = self.output["stderr"].text()
@@ -173,18 +197,21 @@ class _Run:
         )
 
     def _watch(self, deadline: float) -> tuple[RunStatus | None, str | None]:
-        """Read output until the sandbox is dead (None, None) or a limit is hit (status, reason)."""
+        """Read output until the script has ended (None, None) or a limit is hit (status, reason)."""
         with selectors.DefaultSelector() as selector:
-            selector.register(self.box.init_fd, selectors.EVENT_READ)
-            for name, pipe in self._pipes().items():
-                os.set_blocking(pipe, False)
+            for end in {self.box.init_fd, self.script.ended_fd}:
+                selector.register(end, selectors.EVENT_READ)
+            for name, pipe in self.box.output.readers.items():
                 selector.register(pipe, selectors.EVENT_READ, name)
             next_look = time.monotonic() + TICK_SECONDS
             while True:
                 for key, _ in selector.select(max(0.0, min(next_look, deadline) - time.monotonic())):
                     if key.data is None:
                         return ("infrastructure_error", "stopped") if self.box.stopped else (None, None)
-                    if not self._read(key.data, key.fd):
+                    data = self.box.output.read(key.data)
+                    if data:
+                        self.output[key.data].write(data)
+                    elif data is not None:
                         selector.unregister(key.fd)
                 now = time.monotonic()
                 if now >= deadline:
@@ -208,25 +235,10 @@ class _Run:
     def _memory_reason(self) -> str:
         return f"more than {self.limits.memory_mb} MiB of memory"
 
-    def _pipes(self) -> dict[str, int]:
-        process = self.box.process
-        assert process.stdout is not None and process.stderr is not None
-        return {"stdout": process.stdout.fileno(), "stderr": process.stderr.fileno()}
-
-    def _read(self, name: str, pipe: int) -> bool:
-        """Take what is there; False at the end of the stream."""
-        try:
-            data = os.read(pipe, 65536)
-        except BlockingIOError:
-            return True
-        self.output[name].write(data)
-        return bool(data)
-
     def _drain(self) -> None:
-        for name, pipe in self._pipes().items():
-            with contextlib.suppress(BlockingIOError):
-                while data := os.read(pipe, 65536):
-                    self.output[name].write(data)
+        for name, kept in self.output.items():
+            while data := self.box.output.read(name):
+                kept.write(data)
 
 
 def _check_readable(data_dir: Path) -> None:
