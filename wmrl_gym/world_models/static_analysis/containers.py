@@ -1,0 +1,561 @@
+"""Python's own containers and strings: lists, tuples, sets, dictionaries, text."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING, Any
+
+from wmrl_gym.world_models.static_analysis.calls import ATTRIBUTES, STORES, SUBSCRIPTS, Call, methods
+from wmrl_gym.world_models.static_analysis.faults import runtime_fault
+from wmrl_gym.world_models.static_analysis.names import ENVIRONMENT
+from wmrl_gym.world_models.static_analysis.scope import join_values
+from wmrl_gym.world_models.static_analysis.values import (
+    MISSING,
+    NONE,
+    UNKNOWN,
+    Array,
+    Bound,
+    Cells,
+    Const,
+    Dict,
+    Estimator,
+    Frame,
+    Function,
+    Instance,
+    Items,
+    Real,
+    Scalar,
+    Series,
+    Text,
+    Value,
+    constant,
+    strings,
+)
+
+if TYPE_CHECKING:
+    from wmrl_gym.world_models.static_analysis.expressions import Expressions
+
+_PYTHON_TYPES: dict[str, type] = {"list": list, "tuple": tuple, "set": set}
+_FEW = 16
+
+
+def elements(interpreter: Expressions, value: Value) -> list[Value] | None:
+    """The elements that iterating over a value yields, None if they are not known one by one.
+
+    Raises:
+        Fault: TypeError if it cannot be iterated over.
+    """
+    if isinstance(value, Items):
+        return value.items
+    if isinstance(value, Dict):
+        return None if value.items is None else [_as_value(key) for key in value.items]
+    if isinstance(value, Frame):
+        return [Const(name) for name in value.columns] if value.complete else None
+    if isinstance(value, Array) and value.shape and value.shape[0] is not None and value.shape[0] <= _FEW:
+        return [element(interpreter, value)] * value.shape[0]
+    if isinstance(value, Const):
+        if isinstance(value.value, str | bytes | tuple):
+            return [Const(part) for part in value.value]
+        if isinstance(value.value, int | float | None):
+            raise runtime_fault(f"'{type(value.value).__name__}' object is not iterable", "TypeError")
+    if isinstance(value, Estimator) and not hasattr(value.cls, "__iter__") and not hasattr(value.cls, "__getitem__"):
+        raise runtime_fault(f"'{value.cls.__name__}' object is not iterable", "TypeError")
+    if isinstance(value, Function):
+        raise runtime_fault("'function' object is not iterable", "TypeError")
+    return None
+
+
+def _as_value(key: Any) -> Value:
+    return Items("tuple", [Const(part) for part in key]) if isinstance(key, tuple) else Const(key)
+
+
+def element(interpreter: Expressions, value: Value) -> Value:
+    """A value that stands for every element of an iterable."""
+    if isinstance(value, Items):
+        return value.representative() if value.items is None else _joined(value.items)
+    if isinstance(value, Series):
+        return Scalar(value.cells)
+    if isinstance(value, Array) and value.shape:
+        return Scalar(value.cells) if len(value.shape) == 1 else dataclasses.replace(value, shape=value.shape[1:])
+    if isinstance(value, Frame | Text):
+        return Scalar(Cells("str", missing=False))
+    return UNKNOWN
+
+
+def _joined(items: list[Value]) -> Value:
+    found = items[0] if items else UNKNOWN
+    for item in items[1:]:
+        found = join_values(found, item)
+    return found
+
+
+def length(value: Value) -> int | None:
+    """``len(value)``, None if unknown."""
+    if isinstance(value, Items):
+        return value.size
+    if isinstance(value, Dict):
+        return None if value.items is None else len(value.items)
+    if isinstance(value, Frame | Series | Array):
+        return value.rows
+    if isinstance(value, Const) and isinstance(value.value, str | bytes | tuple):
+        return len(value.value)
+    return None
+
+
+def rounds_since(interpreter: Expressions, value: Items) -> int | None:
+    """How often a statement that is walked once runs, counted since the container was made."""
+    inner = interpreter.loops[value.born :]
+    return None if None in inner else math.prod(inner)  # type: ignore[arg-type]
+
+
+def extend(interpreter: Expressions, target: Items, addition: Value) -> None:
+    """``target.extend(addition)``, in place."""
+    new = elements(interpreter, addition)
+    rounds = rounds_since(interpreter, target)
+    if rounds == 1 and target.items is not None and new is not None:
+        target.items = target.items + new
+        return
+    size, added = target.size, length(addition)
+    known = None not in (size, added, rounds)
+    new_element = element(interpreter, addition)
+    target.element = new_element if size == 0 else join_values(element(interpreter, target), new_element)
+    target.items = None
+    target.length = size + added * rounds if known else None  # type: ignore[operator]
+
+
+@methods(Items, "append")
+def _append(call: Call, target: Items) -> Value:
+    if target.kind == "list" and call.args:
+        extend(call.interpreter, target, Items("list", [call.args[0]]))
+    return NONE
+
+
+@methods(Items, "add")
+def _add(call: Call, target: Items) -> Value:
+    target.items, target.length = None, None
+    return NONE
+
+
+@methods(Items, "extend")
+def _extend(call: Call, target: Items) -> Value:
+    if call.args:
+        extend(call.interpreter, target, call.args[0])
+    return NONE
+
+
+@methods(Items, "insert")
+def _insert(call: Call, target: Items) -> Value:
+    position = constant(call.first(0))
+    if target.kind == "index":
+        return Items("index", None)
+    if target.items is not None and isinstance(position, int) and len(call.args) > 1:
+        target.items.insert(position, call.args[1])
+    else:
+        target.items, target.length = None, None
+    return NONE
+
+
+@methods(Items, "remove")
+def _remove(call: Call, target: Items) -> Value:
+    wanted = constant(call.first(0))
+    known = [constant(item) for item in target.items] if target.items is not None else [MISSING]
+    if MISSING in known or wanted is MISSING:
+        target.items, target.length = None, None
+        return NONE
+    if wanted not in known:
+        if target.kind == "set":
+            raise runtime_fault(repr(wanted), "KeyError")
+        raise runtime_fault("list.remove(x): x not in list", "ValueError", second="KeyError")
+    del target.items[known.index(wanted)]  # type: ignore[union-attr]
+    return NONE
+
+
+@methods(Items, "pop")
+def _pop(call: Call, target: Items) -> Value:
+    position = constant(call.first(0), -1)
+    if target.items is None or not isinstance(position, int):
+        return target.representative()
+    if not -len(target.items) <= position < len(target.items):
+        message = "pop index out of range" if target.items else "pop from empty list"
+        raise runtime_fault(message, "IndexError")
+    return target.items.pop(position)
+
+
+@methods(Items, "index")
+def _index(call: Call, target: Items) -> Value:
+    wanted = constant(call.first(0))
+    known = [constant(item) for item in target.items] if target.items is not None else [MISSING]
+    if MISSING in known or wanted is MISSING:
+        return Scalar(Cells("int", missing=False))
+    if wanted not in known:
+        raise runtime_fault(f"{wanted!r} is not in list", "ValueError")
+    return Const(known.index(wanted))
+
+
+@methods(Items, "copy", "tolist", "to_list")
+def _copy(call: Call, target: Items) -> Value:
+    kind = "list" if target.kind == "index" else target.kind
+    return Items(kind, None if target.items is None else list(target.items), target.element, target.length)
+
+
+@methods(Items, "clear")
+def _clear(call: Call, target: Items) -> Value:
+    target.items = []
+    return NONE
+
+
+@methods(Items, "sort", "reverse")
+def _sort(call: Call, target: Items) -> Value:
+    if target.items is not None:
+        target.items = None if any(constant(i) is MISSING for i in target.items) else _sorted(target.items)
+    return NONE
+
+
+def _sorted(items: list[Value]) -> list[Value]:
+    try:
+        return sorted(items, key=constant)
+    except TypeError as error:
+        raise runtime_fault(str(error), "TypeError") from None
+
+
+@methods(Items, "drop")
+def _index_drop(call: Call, target: Items) -> Value:
+    dropped = constant(call.first(0))
+    names = [dropped] if isinstance(dropped, str) else [constant(v) for v in getattr(call.first(0), "items", None) or [0]]
+    if target.items is None or MISSING in names or call.first(0) is None:
+        return Items("index", None, target.element)
+    known = [constant(item) for item in target.items]
+    lost = [name for name in names if name not in known]
+    if lost and MISSING not in known:
+        raise runtime_fault(f'"{lost} not found in axis"', "KeyError")
+    return Items("index", [item for item, name in zip(target.items, known, strict=True) if name not in names])
+
+
+@methods(Items, "difference", "intersection", "union")
+def _index_algebra(call: Call, target: Items) -> Value:
+    import ast
+
+    from wmrl_gym.world_models.static_analysis.operators import binary
+
+    from_set = Items("set", target.items, target.element)
+    other = elements(call.interpreter, call.args[0]) if call.args else None
+    name = call.callee
+    op = {"difference": ast.Sub(), "intersection": ast.BitAnd(), "union": ast.BitOr()}.get(name, ast.Sub())
+    result = binary(call.interpreter, op, from_set, Items("set", other))
+    return Items(target.kind, result.items if isinstance(result, Items) else None, target.element)
+
+
+_LIST_ATTRIBUTES = {"shape", "size", "values", "str", "ndim", "dtype", "T", "name", "names", "empty", "nlevels"}
+
+
+def _items_attribute(interpreter: Expressions, value: Items, name: str) -> Value:
+    python_type = _PYTHON_TYPES.get(value.kind)
+    if python_type is not None and not hasattr(python_type, name):
+        message = f"'{value.kind}' object has no attribute '{name}'"
+        raise runtime_fault(message, "AttributeError", second="TypeError")
+    if value.kind == "index":
+        import pandas as pd
+
+        if not hasattr(pd.Index, name):
+            raise runtime_fault(f"'Index' object has no attribute '{name}'", "AttributeError")
+        if name == "values":
+            return value
+        if name in ("size",):
+            return Scalar(Cells("int", missing=False)) if value.size is None else Const(value.size)
+        if name in _LIST_ATTRIBUTES:
+            return UNKNOWN
+    return Bound(value, name)
+
+
+ATTRIBUTES[Items] = _items_attribute
+
+
+def _items_subscript(interpreter: Expressions, value: Items, key: Value) -> Value:
+    position = constant(key)
+    if value.kind == "set":
+        raise runtime_fault("'set' object is not subscriptable", "TypeError")
+    if value.kind == "generator":
+        return UNKNOWN
+    if isinstance(position, slice):
+        if value.items is None:
+            return Items(value.kind, None, value.element)
+        return Items(value.kind, value.items[position])
+    if isinstance(position, int):
+        if value.items is None:
+            return value.element
+        if not -len(value.items) <= position < len(value.items):
+            kind = "tuple" if value.kind == "tuple" else "list"
+            raise runtime_fault(f"{kind} index out of range", "IndexError")
+        return value.items[position]
+    if isinstance(position, str) and value.kind in ("list", "tuple"):
+        message = f"{value.kind} indices must be integers or slices, not str"
+        raise runtime_fault(message, "TypeError", second="KeyError")
+    if value.kind == "index" and isinstance(key, Items | Series | Array):
+        return Items("index", None, value.representative())
+    return value.representative() if value.items is None else _joined(value.items)
+
+
+SUBSCRIPTS[Items] = _items_subscript
+
+
+def _items_store(interpreter: Expressions, value: Items, key: Value, item: Value) -> None:
+    position = constant(key)
+    if value.kind == "tuple":
+        raise runtime_fault("'tuple' object does not support item assignment", "TypeError")
+    if value.items is None:
+        value.element = join_values(value.element, item)
+    elif isinstance(position, int) and -len(value.items) <= position < len(value.items):
+        value.items[position] = item
+    elif isinstance(position, int) and value.kind == "list":
+        raise runtime_fault("list assignment index out of range", "IndexError")
+    else:
+        value.element, value.length, value.items = UNKNOWN, len(value.items), None
+
+
+STORES[Items] = _items_store
+
+# Dictionaries
+
+
+def _dict_attribute(interpreter: Expressions, value: Dict, name: str) -> Value:
+    if not hasattr(dict, name):
+        message = f"'dict' object has no attribute '{name}'"
+        raise runtime_fault(message, "AttributeError", second="TypeError")
+    return Bound(value, name)
+
+
+ATTRIBUTES[Dict] = _dict_attribute
+
+
+def _dict_subscript(interpreter: Expressions, value: Dict, key: Value) -> Value:
+    wanted = interpreter.hashable(key)
+    if value.items is None:
+        return value.element
+    if wanted is None and not isinstance(key, Const):
+        return _joined(list(value.items.values()))
+    if wanted not in value.items:
+        raise runtime_fault(repr(wanted), "KeyError")
+    return value.items[wanted]
+
+
+SUBSCRIPTS[Dict] = _dict_subscript
+
+
+def _dict_store(interpreter: Expressions, value: Dict, key: Value, item: Value) -> None:
+    wanted = interpreter.hashable(key)
+    if value.items is not None and (wanted is not None or isinstance(key, Const)):
+        value.items[wanted] = item
+        return
+    value.element = item if value.items is None or not value.items else UNKNOWN
+    value.items = None
+
+
+STORES[Dict] = _dict_store
+
+
+@methods(Dict, "keys")
+def _keys(call: Call, value: Dict) -> Value:
+    return Items("view", elements(call.interpreter, value))
+
+
+@methods(Dict, "values")
+def _values(call: Call, value: Dict) -> Value:
+    return Items("view", None if value.items is None else list(value.items.values()), value.element)
+
+
+@methods(Dict, "items")
+def _dict_items(call: Call, value: Dict) -> Value:
+    if value.items is None:
+        return Items("view", None, Items("tuple", [UNKNOWN, value.element]))
+    return Items("view", [Items("tuple", [_as_value(k), v]) for k, v in value.items.items()])
+
+
+@methods(Dict, "get")
+def _get(call: Call, value: Dict) -> Value:
+    wanted = constant(call.first(0))
+    default = call.args[1] if len(call.args) > 1 else NONE
+    if value.items is None or wanted is MISSING:
+        return UNKNOWN
+    return value.items.get(wanted, default)
+
+
+@methods(Dict, "update", "setdefault", "pop", "clear", "popitem")
+def _dict_change(call: Call, value: Dict) -> Value:
+    other = call.first(0)
+    known = isinstance(other, Dict) and other.items is not None and value.items is not None
+    if known and call.callee == "update":
+        value.items |= other.items  # type: ignore[union-attr, operator]
+    else:
+        value.items = None
+    return UNKNOWN
+
+
+@methods(Dict, "copy")
+def _dict_copy(call: Call, value: Dict) -> Value:
+    return Dict(None if value.items is None else dict(value.items), value.element)
+
+
+# Strings and other constants
+
+
+def _const_attribute(interpreter: Expressions, value: Const, name: str) -> Value:
+    try:
+        found = getattr(value.value, name)
+    except AttributeError as error:
+        raise runtime_fault(str(error), "AttributeError", second="TypeError") from None
+    except Exception:
+        return UNKNOWN
+    if callable(found) and not isinstance(found, type):
+        return Bound(value, name)
+    return interpreter.wrap(found, name)
+
+
+ATTRIBUTES[Const] = _const_attribute
+
+
+def _const_subscript(interpreter: Expressions, value: Const, key: Value) -> Value:
+    if value.value is None or isinstance(value.value, bool | int | float):
+        raise runtime_fault(f"'{type(value.value).__name__}' object is not subscriptable", "TypeError")
+    position = constant(key)
+    if isinstance(value.value, str | bytes | tuple) and position is not MISSING:
+        try:
+            return Const(value.value[position])
+        except (IndexError, TypeError) as error:
+            raise runtime_fault(str(error), type(error).__name__) from None
+    return UNKNOWN
+
+
+SUBSCRIPTS[Const] = _const_subscript
+
+
+def call_constant_method(call: Call, value: Const, name: str) -> Value:
+    """A method of a string or number, really called where all arguments are constants too."""
+    args = [constant(arg) for arg in call.args]
+    kwargs = {key: constant(arg) for key, arg in call.kwargs.items()}
+    if name == "join" and isinstance(value.value, str):
+        return Scalar(Cells("str", missing=False)) if MISSING in args else UNKNOWN
+    if name == "format" and isinstance(value.value, str):
+        return _format(call, value.value)
+    if MISSING in args or MISSING in kwargs.values() or call.open_ended:
+        return Scalar(Cells("str", missing=False)) if isinstance(value.value, str) and name != "split" else UNKNOWN
+    if not isinstance(value.value, str | bytes | int | float | tuple):
+        return UNKNOWN
+    try:
+        result = getattr(value.value, name)(*args, **kwargs)
+    except Exception as error:
+        raise runtime_fault(str(error), type(error).__name__) from None
+    if isinstance(result, list):
+        return strings(result)
+    if isinstance(result, tuple):
+        return strings(result, "tuple")
+    return Const(result) if isinstance(result, bool | int | float | str | bytes | None) else UNKNOWN
+
+
+def _format(call: Call, template: str) -> Value:
+    """``template.format(...)``: simple ``{}`` holes are followed, anything else is an unknown string."""
+    args = [constant(arg) for arg in call.args]
+    if MISSING not in args and not call.kwargs and not call.open_ended:
+        try:
+            return Const(template.format(*args))
+        except (IndexError, KeyError, ValueError) as error:
+            raise runtime_fault(str(error), type(error).__name__) from None
+    chunks = template.split("{}")
+    if call.kwargs or len(chunks) != len(call.args) + 1 or any("{" in chunk for chunk in chunks):
+        return Scalar(Cells("str", missing=False))
+    from wmrl_gym.world_models.static_analysis.operators import pieces
+
+    parts: list[str | Cells] = [chunks[0]]
+    for arg, chunk in zip(call.args, chunks[1:], strict=True):
+        found = constant(arg)
+        parts += [str(found)] if found is not MISSING else list(pieces(arg))
+        parts.append(chunk)
+    return Text(tuple(parts))
+
+
+def _text_attribute(interpreter: Expressions, value: Text, name: str) -> Value:
+    from pathlib import PosixPath
+
+    python_type: type = PosixPath if value.is_path else str
+    if not hasattr(python_type, name):
+        raise runtime_fault(f"'{python_type.__name__}' object has no attribute '{name}'", "AttributeError")
+    if value.is_path and name in ("name", "stem", "suffix", "parent", "parts", "parents"):
+        return _path_part(value, name)
+    return Bound(value, name)
+
+
+ATTRIBUTES[Text] = _text_attribute
+
+
+def _path_part(value: Text, name: str) -> Value:
+    from pathlib import PurePosixPath
+
+    if value.literal is None:
+        return Scalar(Cells("str", missing=False)) if name in ("name", "stem", "suffix") else UNKNOWN
+    found = getattr(PurePosixPath(value.literal), name)
+    if isinstance(found, str):
+        return Const(found)
+    return Text((str(found),), is_path=True) if name == "parent" else UNKNOWN
+
+
+def _scalar_attribute(interpreter: Expressions, value: Scalar, name: str) -> Value:
+    python_type = {"int": int, "float": float, "str": str, "bool": bool}.get(value.cells.kind)
+    import numpy as np
+
+    if python_type is str and not hasattr(str, name):
+        raise runtime_fault(f"'str' object has no attribute '{name}'", "AttributeError")
+    if python_type in (int, float) and not hasattr(python_type, name) and not hasattr(np.float64, name):
+        raise runtime_fault(f"'{value.cells.kind}' object has no attribute '{name}'", "AttributeError")
+    return Bound(value, name)
+
+
+ATTRIBUTES[Scalar] = _scalar_attribute
+
+
+def _scalar_subscript(interpreter: Expressions, value: Scalar, key: Value) -> Value:
+    if value.cells.kind in ("int", "float", "bool"):
+        if value.cells.missing is None:
+            return UNKNOWN
+        raise runtime_fault(f"'{value.cells.kind}' object is not subscriptable", "TypeError", confidence=0.8)
+    return Scalar(Cells(value.cells.kind, missing=False)) if value.cells.kind == "str" else UNKNOWN
+
+
+SUBSCRIPTS[Scalar] = _scalar_subscript
+
+
+def _instance_subscript(interpreter: Expressions, value: Instance, key: Value) -> Value:
+    return UNKNOWN
+
+
+SUBSCRIPTS[Instance] = _instance_subscript
+
+
+def _function_subscript(interpreter: Expressions, value: Value, key: Value) -> Value:
+    raise runtime_fault("'function' object is not subscriptable", "TypeError")
+
+
+SUBSCRIPTS[Function] = _function_subscript
+
+
+def _bound_subscript(interpreter: Expressions, value: Bound, key: Value) -> Value:
+    if isinstance(value.receiver, Const | Dict | Items):
+        raise runtime_fault("'builtin_function_or_method' object is not subscriptable", "TypeError")
+    return UNKNOWN
+
+
+SUBSCRIPTS.setdefault(Bound, _bound_subscript)
+
+
+def _real_subscript(interpreter: Expressions, value: Real, key: Value) -> Value:
+    import inspect
+
+    if inspect.ismodule(value.obj):
+        raise runtime_fault("'module' object is not subscriptable", "TypeError")
+    if value.name == "os.environ":
+        name = constant(key)
+        if name in ENVIRONMENT:
+            return Const(ENVIRONMENT[name])
+    return UNKNOWN
+
+
+SUBSCRIPTS[Real] = _real_subscript
