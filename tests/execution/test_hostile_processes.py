@@ -279,6 +279,21 @@ def test_sandbox_dies_with_a_killed_trainer_and_the_next_run_is_whole(
     assert attack(sandbox, data, mark, "open(SUBMISSION_PATH, 'w').write('once')").submission == b"once"
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can take groups on, and must lay them down")
+def test_groups_of_the_trainer_are_not_handed_on(make_sandbox: Make, data: Path, mark: str) -> None:
+    script = "open(SUBMISSION_PATH, 'w').write(open('/proc/self/status').read().split('Groups:')[1].split(chr(10))[0])"
+    text = SUPERVISOR.format(
+        package=str(Path(sandbox_module.__file__).parents[1]),
+        start=make_sandbox().start,
+        mark=mark,
+        script=script,
+        data=str(data),
+    )
+    text = text.replace("\nSandbox(", "\nresult = Sandbox(") + "print(result.status, result.submission.split())"
+    said = subprocess.check_output([sys.executable, "-c", text], extra_groups=[4, 27], text=True, timeout=60)
+    assert said == "up\nok []\n"
+
+
 def test_many_runs_leak_nothing(sandbox: Sandbox, data: Path) -> None:
     def held() -> tuple[int, int, int, int, int]:
         groups = [name for root in ("memory", "pids") for name in _groups(Path("/sys/fs/cgroup") / root)]

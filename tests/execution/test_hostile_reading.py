@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from wmrl_gym.execution import sandbox as sandbox_module
 from wmrl_gym.execution.harvest import read_submission
 from wmrl_gym.execution.sandbox import Sandbox
 
@@ -211,9 +212,19 @@ def test_empty_submission_is_empty_and_not_missing(sandbox: Sandbox, data: Path)
     assert result.submission == b"" and result.submission_problem is None
 
 
-def test_submission_is_what_it_was_at_the_end_even_if_a_daemon_would_swap_it(sandbox: Sandbox, data: Path) -> None:
-    script = """
+def test_submission_is_read_when_no_process_is_left_to_swap_it(
+    sandbox: Sandbox, data: Path, mark: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = []
+
+    def read(directory: int, name: str, limit: int) -> tuple[bytes | None, str | None]:
+        left.extend(alive(mark))
+        return read_submission(directory, name, limit)
+
+    monkeypatch.setattr(sandbox_module, "read_submission", read)
+    script = f"""
         import os, time
+        open("/proc/self/comm", "w").write({mark!r})
         open(SUBMISSION_PATH, "w").write("mine")
         if os.fork() == 0:
             os.setsid()
@@ -222,6 +233,7 @@ def test_submission_is_what_it_was_at_the_end_even_if_a_daemon_would_swap_it(san
             os.symlink("/data/train.csv", SUBMISSION_PATH)
     """
     assert sandbox.run(textwrap.dedent(script), data).submission == b"mine"
+    assert left == []
 
 
 def test_harvest_refuses_a_larger_file_and_one_it_may_not_read(tmp_path: Path) -> None:

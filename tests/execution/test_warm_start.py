@@ -69,7 +69,8 @@ def test_a_killed_zygote_is_replaced_and_scripts_under_way_finish(warm: Sandbox,
 
 
 def test_a_preload_that_starts_a_thread_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "threaded.py").write_text("import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()")
+    program = "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()"
+    (tmp_path / "threaded.py").write_text(program)
     environment = {**bubblewrap.script_environment(), "PYTHONPATH": str(tmp_path)}
     monkeypatch.setattr(bubblewrap, "script_environment", lambda: environment)
     with pytest.raises(SandboxUnavailable, match="2 threads"):
