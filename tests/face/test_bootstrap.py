@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from wmrl_gym.reporting.bootstrap import difference_interval, mean_interval
+
+
+def test_estimate_weighs_tasks_alike_whatever_their_number_of_episodes() -> None:
+    assert mean_interval({"a": [1.0], "b": [0.0, 0.0, 0.0]}).estimate == 0.5
+
+
+def test_interval_covers_the_true_mean_about_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(0)
+    covered = 0
+    for trial in range(200):
+        values = {task: rng.normal(size=40) for task in "abc"}
+        interval = mean_interval(values, resamples=500, seed=trial)
+        covered += interval.low <= 0 <= interval.high
+    assert 0.88 < covered / 200 < 0.99
+
+
+def test_clear_gain_excludes_zero_and_no_gain_does_not() -> None:
+    rng = np.random.default_rng(1)
+    before = {task: rng.uniform(0.0, 0.4, 16) for task in "abcd"}
+    better = {task: values + 0.3 for task, values in before.items()}
+    assert difference_interval(before, better).excludes_zero
+    same = {task: rng.permutation(values) for task, values in before.items()}
+    assert not difference_interval(before, same).excludes_zero
+
+
+def test_interval_does_not_depend_on_the_order_of_tasks() -> None:
+    values = {"a": [0.1, 0.9, 0.4], "b": [0.0, 1.0, 0.3]}
+    assert mean_interval(values) == mean_interval(dict(reversed(values.items())))
+
+
+def test_different_tasks_and_empty_ones_are_refused() -> None:
+    with pytest.raises(ValueError, match="different tasks"):
+        difference_interval({"a": [1.0]}, {"b": [1.0]})
+    with pytest.raises(ValueError, match="at least one task"):
+        mean_interval({"a": []})
