@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -15,8 +16,11 @@ from pathlib import Path
 import pytest
 
 from wmrl_gym.execution import sandbox as sandbox_module
+from wmrl_gym.execution.isolation import find_bubblewrap
 from wmrl_gym.execution.memory import Watchdog
+from wmrl_gym.execution.process_tree import descendants
 from wmrl_gym.execution.sandbox import Sandbox, SandboxResult
+from wmrl_gym.execution.strays import kill_stray_starts
 
 from .conftest import alive
 
@@ -277,6 +281,30 @@ def test_sandbox_dies_with_a_killed_trainer_and_the_next_run_is_whole(
     time.sleep(0.5)
     assert alive(mark) == []
     assert attack(sandbox, data, mark, "open(SUBMISSION_PATH, 'w').write('once')").submission == b"once"
+
+
+def test_start_cut_off_by_the_death_of_its_trainer_is_cleared_away_and_no_living_one(mark: str) -> None:
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(write, bytes(65536))
+    os.set_blocking(write, True)
+    options = ["--unshare-all", "--ro-bind", "/", "/", "--info-fd", str(write)]
+    command = [find_bubblewrap(), *options, "--", "/bin/true", mark]
+    # With no room in the pipe it stops just where a kill leaves its child waiting.
+    outer = subprocess.Popen(command, pass_fds=[write], start_new_session=True)
+    deadline = time.monotonic() + 5
+    while len(pids := descendants([outer.pid])) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert kill_stray_starts(mark) == 0
+    outer.kill()
+    outer.wait()
+    kill_stray_starts.cache_clear()
+    assert Path(f"/proc/{pids[1]}").exists() and kill_stray_starts(mark + "x") == 0
+    assert kill_stray_starts(mark) == 1
+    os.close(read)
+    os.close(write)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can take groups on, and must lay them down")

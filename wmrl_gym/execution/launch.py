@@ -24,6 +24,7 @@ from typing import Protocol
 from wmrl_gym.execution import bubblewrap
 from wmrl_gym.execution.isolation import SandboxUnavailable, find_bubblewrap, remedy, traversable_by_others
 from wmrl_gym.execution.limits import SandboxLimits
+from wmrl_gym.execution.strays import kill_stray_starts
 
 START_SECONDS = 60.0
 """How long bubblewrap and the interpreter may take to start before that counts as a fault of this machine."""
@@ -190,6 +191,7 @@ def open_box(
     Raises:
         SandboxUnavailable: if it does not start.
     """
+    kill_stray_starts(command[-1])
     with contextlib.ExitStack() as stack:
         uid = stack.enter_context(_slot_uid()) if os.geteuid() == 0 else None
         staged, places = _staging([*view.prefixes, view.data_dir]) if uid is not None else ({}, "")
