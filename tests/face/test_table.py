@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from rich.console import Console
+
+from wmrl_gym.reporting.run_directory import RunDirectory
+from wmrl_gym.reporting.table import Cost, FinalTable, measure
+
+BEFORE = {"a": [0.0, 0.2, 0.0, 0.2], "b": [0.1, 0.1, 0.3, 0.3]}
+AFTER = {"a": [0.5, 0.7, 0.5, 0.7], "b": [0.6, 0.6, 0.8, 0.8]}
+
+
+def table() -> FinalTable:
+    cost = Cost(trajectories=640, executed_trajectories=80, executions=150, seconds={"rollout": 100.4, "update": 50.2})
+    return FinalTable("quickstart, seed 0", 4, (measure("percentile", BEFORE, AFTER), measure("valid", BEFORE, None)), cost)
+
+
+def test_table_says_gain_with_interval_and_cost_in_every_form(tmp_path: Path) -> None:
+    console = Console(width=120, record=True, file=(tmp_path / "out").open("w"))
+    table().print(console)
+    for text in (console.export_text(), table().markdown()):
+        assert "15.0%" in text and "65.0%" in text and "+50.0 (+4" in text
+        assert "80 of 640 training trajectories (12.5%), 150 scripts" in text and "total 151" in text
+
+
+def test_quantity_that_was_not_measured_after_has_no_gain() -> None:
+    assert table().rows()[1][2:] == ("-", "-")
+
+
+def test_table_is_kept_as_data(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path, "x", 0, {})
+    table().write(run)
+    data = json.loads((run.path / "table.json").read_text())
+    assert data["executed_share"] == 0.125
+    assert abs(data["measures"][0]["gain"]["estimate"] - 0.5) < 1e-12
