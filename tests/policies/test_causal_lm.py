@@ -57,9 +57,7 @@ def test_log_probs_equal_a_plain_forward_pass_over_each_decision_alone(policy: C
         count = len(decision.token_ids)
         expected = table.gather(-1, torch.from_numpy(decision.token_ids)[:, None])[:, 0]
         torch.testing.assert_close(log_probs[row, :count].detach(), expected, atol=1e-4, rtol=0)
-        torch.testing.assert_close(
-            entropy[row, :count].detach(), -(table.exp() * table).sum(-1), atol=1e-4, rtol=0
-        )
+        torch.testing.assert_close(entropy[row, :count].detach(), -(table.exp() * table).sum(-1), atol=1e-4, rtol=0)
 
 
 def test_gradient_equals_that_of_unpacked_forward_passes(policy: CausalLMPolicy) -> None:

@@ -43,10 +43,10 @@ def test_loss_is_the_mean_over_answer_tokens_of_policy_log_probs(policy: CausalL
         ids = item.token_ids[first:]
         decisions.append(Decision("", "", item.token_ids[:first], ids, np.zeros(len(ids), np.float32)))
     log_probs, _, _ = policy.log_probs(decisions)
-    total = sum(
-        log_probs[row, torch.from_numpy(item.learned[item.learned.argmax() :])[: log_probs.shape[1]].nonzero()[:, 0]].sum()
-        for row, item in enumerate(batch)
-    )
+    total = torch.zeros(())
+    for row, item in enumerate(batch):
+        tail = torch.from_numpy(item.learned[item.learned.argmax() :])
+        total = total + log_probs[row, : len(tail)][tail].sum()
     torch.testing.assert_close(loss, -total / count, atol=1e-4, rtol=1e-4)
 
 

@@ -162,9 +162,7 @@ def answer_loss(policy: CausalLMPolicy, batch: Sequence[EncodedConversation]) ->
         mask[row, : len(item.token_ids)] = 1
     device = policy.device
     ids_tensor = torch.from_numpy(ids).to(device)
-    output: Any = policy.model(
-        input_ids=ids_tensor, attention_mask=torch.from_numpy(mask).to(device), use_cache=False
-    )
+    output: Any = policy.model(input_ids=ids_tensor, attention_mask=torch.from_numpy(mask).to(device), use_cache=False)
     # The logits at position p predict the token at p + 1.
     target_mask = torch.from_numpy(learned[:, 1:]).to(device)
     logits = output.logits[:, :-1][target_mask].float()

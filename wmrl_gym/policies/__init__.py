@@ -1,0 +1,1 @@
+"""Agents: any causal language model, and the nano agent that ships with the library."""

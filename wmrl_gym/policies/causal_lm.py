@@ -95,7 +95,9 @@ class CausalLMPolicy:
         temperature: float,
     ) -> list[Decision]:
         prompts = [self.prompt_ids(*pair) for pair in zip(observations, histories, strict=True)]
-        opening = [history[0].prompt_ids if history else prompt for history, prompt in zip(histories, prompts)]  # noqa: B905
+        opening = [
+            history[0].prompt_ids if history else prompt for history, prompt in zip(histories, prompts, strict=True)
+        ]
         sampled = sample(
             self.model,
             # The last token of the opening prompt goes with the tail, because the first answer's logits come from it.
@@ -232,7 +234,7 @@ def load_causal_lm(
     dtype: str = "float32",
     batch_size: int | None = None,
     lora_rank: int | None = None,
-    lora_alpha: float | None = None,
+    lora_alpha: int | None = None,
     local_files_only: bool = False,
 ) -> CausalLMPolicy:
     """Load a policy from a directory or a model hub.
@@ -253,9 +255,7 @@ def load_causal_lm(
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=local_files_only)
-    model = AutoModelForCausalLM.from_pretrained(
-        path, dtype=getattr(torch, dtype), local_files_only=local_files_only
-    )
+    model = AutoModelForCausalLM.from_pretrained(path, dtype=getattr(torch, dtype), local_files_only=local_files_only)
     if lora_rank is not None:
         model = add_lora(model, lora_rank, lora_alpha)
     return CausalLMPolicy(
@@ -263,7 +263,7 @@ def load_causal_lm(
     )
 
 
-def add_lora(model: Any, rank: int, alpha: float | None = None) -> Any:
+def add_lora(model: Any, rank: int, alpha: int | None = None) -> Any:
     """Wrap a model so that only low-rank adapters of its linear layers are trained.
 
     Raises:

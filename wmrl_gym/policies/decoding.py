@@ -52,7 +52,7 @@ class PreallocatedLayer(DynamicLayer):
 
     def batch_select_indices(self, indices: torch.Tensor) -> None:
         """Keep (or repeat) rows of the batch."""
-        if not self.is_initialized:
+        if self.keys is None or self.values is None:
             return
         keys, values = self.keys[indices], self.values[indices]
         self._allocate(keys, values)
@@ -61,17 +61,16 @@ class PreallocatedLayer(DynamicLayer):
         self.keys, self.values = self.key_buffer[:, :, : self.length], self.value_buffer[:, :, : self.length]
 
 
-def sampling_cache(model: torch.nn.Module, capacity: int) -> DynamicCache:
+def sampling_cache(model: Any, capacity: int) -> DynamicCache:
     """The model's own cache, with its ordinary layers replaced by preallocated ones of `capacity` tokens."""
     cache = DynamicCache(config=model.config)
     cache.layers = [PreallocatedLayer(capacity) if type(layer) is DynamicLayer else layer for layer in cache.layers]
     return cache
 
 
-def cache_argument(model: torch.nn.Module) -> str:
+def cache_argument(model: Any) -> str:
     """Name of the forward argument that takes the key-value cache: it changed within transformers 5."""
-    base = model.get_base_model() if hasattr(model, "get_base_model") else model
-    return "cache" if "cache" in inspect.signature(base.forward).parameters else "past_key_values"
+    return "cache" if "cache" in inspect.signature(_base(model).forward).parameters else "past_key_values"
 
 
 def _left_pad(rows: Sequence[NDArray[np.int64]], pad_id: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -156,7 +155,8 @@ def forward_with_shared_prompts(
     return SharedForward(output.logits, mask, prompt_lengths + tail_mask.sum(1))
 
 
-def _base(model: torch.nn.Module) -> Any:
+def _base(model: Any) -> Any:
+    """The model inside a PEFT wrapper."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 

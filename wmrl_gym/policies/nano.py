@@ -40,8 +40,13 @@ def load_nano_agent(
 
 
 def new_nano_model(tokenizer: Any, seed: int = 0) -> Any:
-    """An untrained model for a tokenizer: a Llama of 4 layers, width 192, 4 heads that share 2 key-value heads."""
+    """An untrained model for a tokenizer: a Llama of 4 layers, width 192, 4 heads that share 2 key-value heads.
+
+    It can already copy: see `policies.nano_corpus.induction`.
+    """
     from transformers import LlamaConfig, LlamaForCausalLM
+
+    from wmrl_gym.policies.nano_corpus.induction import plant_induction
 
     torch.manual_seed(seed)
     config = LlamaConfig(
@@ -53,11 +58,15 @@ def new_nano_model(tokenizer: Any, seed: int = 0) -> Any:
         num_key_value_heads=2,
         max_position_embeddings=1024,
         tie_word_embeddings=True,
+        initializer_range=192**-0.5,
+        rope_parameters={"rope_type": "default", "rope_theta": 500_000.0},
         bos_token_id=None,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
-    return LlamaForCausalLM(config)
+    model = LlamaForCausalLM(config)
+    plant_induction(model, seed)
+    return model
 
 
 def save_nano_agent(policy: CausalLMPolicy, directory: str | Path) -> None:

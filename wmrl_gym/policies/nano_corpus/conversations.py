@@ -40,7 +40,7 @@ def draw_conversation(
     tasks: Sequence[TaskFacts], rng: np.random.Generator, turns: int | None = None
 ) -> tuple[CorpusTurn, ...]:
     """A conversation about one of the competitions, usually under invented names; of 1 to 3 turns if not given."""
-    facts = tasks[rng.integers(len(tasks))]
+    facts = tasks[int(rng.integers(len(tasks)))]
     if rng.random() < RENAMED:
         facts = rename(facts, rng)
     count = turns or int(rng.choice([1, 2, 3], p=[0.35, 0.55, 0.1]))

@@ -199,7 +199,9 @@ _GONE_VALUE = {
     "LogisticRegression": ("solver", '"sgd"'),
 }
 _ALLOWED = {
-    "max_features": "an int in the range [1, inf), a float in the range (0.0, 1.0], a str among {'sqrt', 'log2'} or None",
+    "max_features": (
+        "an int in the range [1, inf), a float in the range (0.0, 1.0], a str among {'sqrt', 'log2'} or None"
+    ),
     "criterion": "a str among {'squared_error', 'friedman_mse', 'absolute_error', 'poisson'}",
     "loss": "a str among {'squared_error', 'log_loss', 'exponential', 'huber'}",
     "solver": "a str among {'liblinear', 'newton-cholesky', 'saga', 'lbfgs', 'sag', 'newton-cg'}",
@@ -366,9 +368,7 @@ def frame_into_vectorizer(plan: Plan, script: str, rng: np.random.Generator) -> 
         return None
     names, column = plan.names, plan.facts.text_column
     edited = script.replace(f'{names.train}["{column}"]', f'{names.train}[["{column}"]]')
-    complaint = (
-        f"ValueError: Found input variables with inconsistent numbers of samples: [1, {plan.facts.train_rows}]"
-    )
+    complaint = f"ValueError: Found input variables with inconsistent numbers of samples: [1, {plan.facts.train_rows}]"
     return Faulty(edited, complaint)
 
 
@@ -482,5 +482,5 @@ def never_written(plan: Plan, script: str, rng: np.random.Generator) -> Faulty |
 @_mistake(0, status="syntax_error", weight=1.0)
 def unclosed_bracket(plan: Plan, script: str, rng: np.random.Generator) -> Faulty | None:
     """A bracket is never closed."""
-    line = f"{plan.names.test} = pd.read_csv(f\"{{DATA_DIR}}/test.csv\")"
+    line = f'{plan.names.test} = pd.read_csv(f"{{DATA_DIR}}/test.csv")'
     return _replaced(script, line, line[:-1], "SyntaxError: '(' was never closed")

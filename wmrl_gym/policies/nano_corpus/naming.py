@@ -9,23 +9,26 @@ import numpy as np
 
 from wmrl_gym.policies.nano_corpus.facts import TaskFacts
 
-_WORDS = (
-    "age income price size width height weight length area depth speed score rate count total mean max min ratio level "
-    "grade rank year month day hour time date temp pressure wind rain sex race region city state country zone site "
-    "room floor door engine fuel brand model color shape type kind class group status plan visits sales cost tax loan "
-    "debt credit salary job school degree children spouse health blood heart sugar bmi dose cell gene protein petal "
-    "sepal bill island species plant soil water acid sugar sulfur alcohol carat cut clarity table x y z lat lon dist "
-    "pixel edge hue value red green blue signal noise mass energy charge power volt phase angle orbit star planet "
-    "text title body review comment name phrase sentence word note summary message question answer tweet headline "
-    "label outcome result target response quality survived churn default fraud winner passed is_active has_card "
-    "amount balance tenure minutes calls spend clicks views likes shares votes seats party margin turnout turns moves "
-    "index rating strength density humidity yield growth decay span duration interval delay distance stops fare"
-).split()
-_SUFFIXES = ("", "", "", "_a", "_b", "_1", "_2", "_mm", "_kg", "_pct", "_avg", "_std", "_id", "_0", "_cm", "_usd", "_yr")
-_SYLLABLES = (
-    "ba be bi bo da de di do fa fe ga go ha he in ka ke ki ko la le li lo ma me mi mo na ne ni no or pa pe pi po qu ra "
-    "re ri ro sa se si so ta te ti to ur va ve vi vo wa we xi yo za ze zo an en er is ol um th ch st"
-).split()
+_WORDS_TEXT = (
+    "age income price size width height weight length area depth speed score rate count total mean max min "
+    "ratio level grade rank year month day hour time date temp pressure wind rain sex race region city state "
+    "country zone site room floor door engine fuel brand model color shape type kind class group status plan "
+    "visits sales cost tax loan debt credit salary job school degree children spouse health blood heart sugar "
+    "bmi dose cell gene protein petal sepal bill island species plant soil water acid sugar sulfur alcohol "
+    "carat cut clarity table x y z lat lon dist pixel edge hue value red green blue signal noise mass energy "
+    "charge power volt phase angle orbit star planet text title body review comment name phrase sentence word "
+    "note summary message question answer tweet headline label outcome result target response quality "
+    "survived churn default fraud winner passed is_active has_card amount balance tenure minutes calls spend "
+    "clicks views likes shares votes seats party margin turnout turns moves index rating strength density "
+    "humidity yield growth decay span duration interval delay distance stops fare"
+)
+_WORDS = _WORDS_TEXT.split()
+_SUFFIXES = (*[""] * 3, *"_a _b _1 _2 _mm _kg _pct _avg _std _id _0 _cm _usd _yr".split())  # noqa: SIM905
+_SYLLABLES_TEXT = (
+    "ba be bi bo da de di do fa fe ga go ha he in ka ke ki ko la le li lo ma me mi mo na ne ni no or pa pe pi "
+    "po qu ra re ri ro sa se si so ta te ti to ur va ve vi vo wa we xi yo za ze zo an en er is ol um th ch st"
+)
+_SYLLABLES = _SYLLABLES_TEXT.split()
 
 
 def invent_name(rng: np.random.Generator) -> str:
