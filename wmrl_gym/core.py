@@ -248,8 +248,12 @@ class Policy(Protocol):
         """
         ...
 
-    def log_probs(self, decisions: Sequence[Decision]) -> tuple[Any, Any, Any]:
+    def log_probs(self, decisions: Sequence[Decision], *, temperature: float = 1.0) -> tuple[Any, Any, Any]:
         """Log-probabilities of the produced tokens under the current weights, with gradients.
+
+        Args:
+            decisions: what was decided, length N.
+            temperature: the sampling temperature they were made at.
 
         Returns:
             (log_probs, entropy, mask), each of shape (N, T_max): mask is 1 on produced tokens, 0 on padding.

@@ -1,0 +1,41 @@
+"""What happened in a step's rollouts, as numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from wmrl_gym.core import Group
+from wmrl_gym.proxy.reward_proxy import ScoredStep
+
+
+def rollout_metrics(groups: Sequence[Group], scored: ScoredStep) -> dict[str, float | None]:
+    """Rewards, scores, statuses and lengths of one step; a mean over nothing is None.
+
+    ``status/<name>`` is the share of turns that were told that status, ``executed_share`` the share of trajectories that
+    were really executed, ``flat_groups`` the share of kept groups without variance, from which nothing is learned.
+    """
+    trajectories = [(group, trajectory) for group in groups for trajectory in group.trajectories]
+    rewards = [reward for row in scored.rewards for reward in row if reward is not None]
+    kept = [row for row, dropped in zip(scored.rewards, scored.dropped, strict=True) if not dropped]
+    flat = [float(np.ptp([r for r in row if r is not None]) < 1e-9) for row in kept]
+    outcomes = [turn.outcome for _, trajectory in trajectories for turn in trajectory.turns if turn.outcome is not None]
+    statuses = Counter(str(outcome.status) for outcome in outcomes)
+    decisions = [turn.decision for _, trajectory in trajectories for turn in trajectory.turns]
+    return {
+        "reward": _mean(rewards),
+        "predicted_score": _mean([t.predicted_score for _, t in trajectories if t.predicted_score is not None]),
+        "executed_score": _mean([t.executed_score for _, t in trajectories if t.executed_score is not None]),
+        "executed_share": _mean([float(group.is_anchor) for group, _ in trajectories]),
+        "flat_groups": _mean(flat),
+        "dropped_groups": float(scored.dropped.sum()),
+        "tokens_per_turn": _mean([float(len(decision.token_ids)) for decision in decisions]),
+        "cut_at_limit": _mean([float(not decision.finished) for decision in decisions]),
+        **{f"status/{name}": count / len(outcomes) for name, count in sorted(statuses.items())},
+    }
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return float(np.mean(values)) if values else None
