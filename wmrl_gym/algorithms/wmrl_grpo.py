@@ -7,6 +7,7 @@ without fusion is an ablation.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -210,10 +211,8 @@ class WMRLGRPO:
 
         def by_trajectory(values: torch.Tensor) -> torch.Tensor:
             produced = [row[keep] for row, keep in zip(values, mask.bool(), strict=True)]
-            starts = np.cumsum([0, *turns])
-            return pad_sequence(
-                [torch.cat(produced[a:b]) for a, b in zip(starts[:-1], starts[1:], strict=True)], batch_first=True
-            )
+            bounds = itertools.pairwise(np.cumsum([0, *turns]))
+            return pad_sequence([torch.cat(produced[start:end]) for start, end in bounds], batch_first=True)
 
         return grpo_loss(
             by_trajectory(log_probs),

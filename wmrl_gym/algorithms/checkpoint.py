@@ -1,0 +1,93 @@
+"""Checkpoints that are either whole or absent.
+
+A checkpoint is a folder ``step-000120``. It is written under another name, flushed to the disk and renamed, so that a
+process killed at any moment leaves the older checkpoints as they were and nothing half-written under a good name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+STATE_FILE = "state.pt"
+_NAME = re.compile(r"step-(\d+)")
+
+
+def save_checkpoint(directory: str | Path, step: int, state: Mapping[str, Any], keep: int = 2) -> Path:
+    """Write ``state`` as the checkpoint of a step, then delete all but the newest ``keep``.
+
+    Args:
+        directory: folder of the run's checkpoints; made if absent.
+        step: number of the next step to be done.
+        state: tensors and plain data (numbers, strings, None, lists, tuples, mappings).
+        keep: how many checkpoints are kept.
+
+    Returns:
+        The checkpoint's folder.
+    """
+    directory = Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    for remains in directory.glob(".unfinished-*"):
+        shutil.rmtree(remains, ignore_errors=True)
+    unfinished = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=directory))
+    with (unfinished / STATE_FILE).open("wb") as file:
+        torch.save({**state, "step": step}, file)
+        file.flush()
+        os.fsync(file.fileno())
+    target = directory / f"step-{step:06d}"
+    if target.exists():
+        shutil.rmtree(target)
+    os.replace(unfinished, target)
+    _flush_folder(directory)
+    for old in checkpoints(directory)[:-keep]:
+        shutil.rmtree(old, ignore_errors=True)
+    return target
+
+
+def checkpoints(directory: str | Path) -> list[Path]:
+    """All complete checkpoints, oldest first."""
+    found = [path for path in Path(directory).glob("step-*") if _NAME.fullmatch(path.name)]
+    return sorted((path for path in found if (path / STATE_FILE).is_file()), key=_step)
+
+
+def latest_checkpoint(directory: str | Path) -> Path | None:
+    """The newest complete checkpoint, or None."""
+    found = checkpoints(directory)
+    return found[-1] if found else None
+
+
+def load_checkpoint(path: str | Path) -> dict[str, Any]:
+    """Read a checkpoint's state; nothing in the file can run code.
+
+    Raises:
+        ValueError: if the file cannot be read as a checkpoint.
+    """
+    file = Path(path) / STATE_FILE
+    try:
+        return dict(torch.load(file, map_location="cpu", weights_only=True))
+    except Exception as error:
+        raise ValueError(
+            f"{file} is not a readable checkpoint ({type(error).__name__}: {error})\n"
+            "  Delete its folder to go on from an older one."
+        ) from error
+
+
+def _step(path: Path) -> int:
+    match = _NAME.fullmatch(path.name)
+    assert match is not None  # only such paths are listed
+    return int(match.group(1))
+
+
+def _flush_folder(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
