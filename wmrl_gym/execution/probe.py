@@ -90,6 +90,8 @@ def probe(make_sandbox: Callable[[], Sandbox]) -> ProbeReport:
             (home / part).mkdir(mode=0o755)
         (home / "public/train.csv").write_text("id\n1\n")
         (home / "private/probe_answers.csv").write_text("id\n1\n")
+        for path in home.rglob("*"):
+            path.chmod(0o755 if path.is_dir() else 0o644)  # whatever the umask is
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         script = PROBE_SCRIPT.format(
