@@ -14,8 +14,9 @@ from wmrl_gym.configs.validation import Component, to_dataclass
 class TasksConfig:
     """Which tasks an agent is trained on, and on which it is measured."""
 
-    train: list[str] | Component
-    held_out: list[str] | Component
+    train: list[str] | str
+    """Names, or a function that returns them as "module.function"."""
+    held_out: list[str] | str
     option: str | None = None
     """Name of the environment's argument that takes all names, and of the reset option that takes one."""
 
@@ -47,15 +48,22 @@ class EvaluationConfig:
 class ExecutionConfig:
     """How submissions are really executed."""
 
+    mode: Literal["lockstep", "async"] = "lockstep"
+    """Whether anchors are waited for at each turn, which makes a run repeatable bit for bit."""
     max_workers: int = 1
     """Submissions executed at the same time."""
+    max_in_flight: int = 24
+    """Submissions handed to the executor at the same time."""
+    max_consecutive_failures: int = 16
+    """Executions without a score, one after the other, that stop the run."""
     cache: Path | None = None
     """Folder of remembered outcomes; None executes everything anew."""
 
     def __post_init__(self) -> None:
-        """Check the number."""
-        if self.max_workers < 1:
-            raise ValueError(f"execution.max_workers is {self.max_workers}: give at least 1")
+        """Check the numbers."""
+        for name in ("max_workers", "max_in_flight", "max_consecutive_failures"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"execution.{name} is {getattr(self, name)}: give at least 1")
 
 
 @dataclass(frozen=True)
@@ -71,13 +79,14 @@ class TrainConfig:
 
     env: Component
     tasks: TasksConfig
-    world_model: Component
     policy: Component
     algorithm: Component
     proxy: Component
     execution: ExecutionConfig
     logger: LoggerConfig
     evaluation: EvaluationConfig
+    world_model: Component | None = None
+    """None: nothing is predicted, so everything must be executed."""
     experiment_name: str = "train"
     seed: int = 0
     runs: Path = Path("runs")
