@@ -1,0 +1,1 @@
+"""GRPO and WMRL-GRPO, rollouts, evaluation, checkpoints, supervised fine-tuning."""

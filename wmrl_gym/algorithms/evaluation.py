@@ -1,0 +1,153 @@
+"""Evaluation: avg@k on held-out tasks, everything really executed.
+
+Each task is played k times. A task's score is its share of valid episodes times the mean of their best percentiles,
+which is the mean over its episodes with a failure counted as 0 (paper, evaluation). Episodes whose execution failed for
+reasons outside the agent are excluded and counted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from wmrl_gym.algorithms.rollout import GroupPlan, StageClock, collect
+from wmrl_gym.core import Executor, Policy, Trajectory
+from wmrl_gym.proxy.vector_env import RewardProxyVectorEnv
+
+EVALUATION_STREAM = 1
+"""Keeps evaluation's random numbers apart from training's."""
+
+
+@dataclass(frozen=True)
+class EpisodeRecord:
+    """What one evaluation episode achieved."""
+
+    task: str
+    metric: float | None
+    """Best percentile of its valid submissions; None if none was valid."""
+    known: bool
+    """False if an execution failed for a reason outside the agent: the episode is excluded."""
+    statuses: tuple[str, ...]
+    """Status of each turn."""
+    turn_metrics: tuple[float | None, ...]
+    """The same as ``metric`` turn by turn."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """All episodes of an evaluation."""
+
+    records: tuple[EpisodeRecord, ...]
+    samples: int
+    temperature: float
+    executions: int
+    """Submissions that were executed."""
+    seconds: float
+
+    def scores(self) -> dict[str, list[float]]:
+        """Metric of each known episode by task, failures counted as 0."""
+        return self._by_task(lambda record: record.metric or 0.0)
+
+    def valid(self) -> dict[str, list[float]]:
+        """1 for each known episode with a valid submission, else 0, by task."""
+        return self._by_task(lambda record: float(record.metric is not None))
+
+    def task_scores(self) -> dict[str, float | None]:
+        """Score of each task; None if none of its episodes is known."""
+        return {task: float(np.mean(values)) if values else None for task, values in self.scores().items()}
+
+    def category_average(self, categories: Mapping[str, str]) -> float | None:
+        """Mean over categories of the mean over their tasks, as in the paper's table."""
+        by_category: dict[str, list[float]] = {}
+        for task, score in self.task_scores().items():
+            if score is not None:
+                by_category.setdefault(categories[task], []).append(score)
+        return float(np.mean([np.mean(scores) for scores in by_category.values()])) if by_category else None
+
+    @property
+    def unknown(self) -> int:
+        """Episodes that were excluded."""
+        return sum(not record.known for record in self.records)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return {**asdict(self), "task_scores": self.task_scores(), "unknown": self.unknown}
+
+    def _by_task(self, value: Callable[[EpisodeRecord], float]) -> dict[str, list[float]]:
+        values: dict[str, list[float]] = {record.task: [] for record in self.records}
+        for record in self.records:
+            if record.known:
+                values[record.task].append(value(record))
+        return values
+
+
+def evaluate(
+    policy: Policy,
+    env_fns: Sequence[Callable[[], gym.Env[Any, Any]]],
+    tasks: Sequence[str],
+    *,
+    executor: Executor | None = None,
+    samples: int = 8,
+    temperature: float = 0.8,
+    seed: int = 0,
+    reset_options: Callable[[str], Mapping[str, Any]] | None = None,
+    metric: Callable[[Trajectory], Sequence[float | None]] | None = None,
+) -> Evaluation:
+    """Play every task ``samples`` times, all in one batch.
+
+    Args:
+        policy: decides.
+        env_fns: make at least len(tasks) x samples environments; that many are used, ``samples`` of them in a row for
+            each task.
+        tasks: what to play.
+        executor: executes; None executes in this thread.
+        samples: k of avg@k.
+        temperature: of sampling.
+        seed: of the random streams; the same seed gives the same episodes for the same policy.
+        reset_options: options of `reset` that begin an episode of a task.
+        metric: value of each turn of a trajectory, None where it achieved nothing; default `turn_percentiles`.
+    """
+    started = time.perf_counter()
+    vector_env = RewardProxyVectorEnv(env_fns[: len(tasks) * samples], None, executor)
+    options = reset_options or (lambda task: {})
+    plans = [GroupPlan(task, task, True, 1.0, samples, options(task)) for task in tasks]
+    groups = collect(
+        policy,
+        vector_env,
+        plans,
+        seed=seed,
+        step=0,
+        temperature=temperature,
+        stream=EVALUATION_STREAM,
+        clock=StageClock(),
+    )
+    values = metric or turn_percentiles
+    records = [_record(group.task_id, t, values(t)) for group in groups for t in group.trajectories]
+    return Evaluation(tuple(records), samples, temperature, vector_env.n_executions, time.perf_counter() - started)
+
+
+def turn_percentiles(trajectory: Trajectory) -> list[float | None]:
+    """Percentile of each turn's submission if it was valid, else None.
+
+    An environment whose outcomes carry no percentile is valued by the executed score.
+    """
+    executed = [turn.executed for turn in trajectory.turns]
+    if any(outcome is not None and "percentile" in outcome.details for outcome in executed):
+        return [None if outcome is None else outcome.details.get("percentile") for outcome in executed]
+    return [None if outcome is None else outcome.score for outcome in executed]
+
+
+def _record(task: str, trajectory: Trajectory, values: Sequence[float | None]) -> EpisodeRecord:
+    achieved = [value for value in values if value is not None]
+    return EpisodeRecord(
+        task=task,
+        metric=max(achieved) if achieved else None,
+        known=trajectory.executed_score is not None,
+        statuses=tuple("" if turn.executed is None else str(turn.executed.status) for turn in trajectory.turns),
+        turn_metrics=tuple(values),
+    )
