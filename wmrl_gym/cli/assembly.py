@@ -1,13 +1,14 @@
-"""From a checked configuration to the objects that work: environments, executor, world model, policy, threads."""
+"""From a checked configuration to the objects that work: environments, executor, threads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from wmrl_gym.cli.doctor import usable_cores
 from wmrl_gym.configs.schema import ExecutionConfig, TasksConfig
-from wmrl_gym.configs.validation import Component, build
+from wmrl_gym.configs.validation import Component, ConfigError, import_target
 from wmrl_gym.core import Executor, ExpensiveRewardEnv
 
 
@@ -22,49 +23,80 @@ class Domain:
     def __init__(self, env: Component, tasks: TasksConfig) -> None:
         self._env = env
         self.option = tasks.option
-        self.train: list[str] = list(build(tasks.train))
-        self.held_out: list[str] = list(build(tasks.held_out))
+        self.train = _names(tasks.train, "tasks.train")
+        self.held_out = _names(tasks.held_out, "tasks.held_out")
 
-    def make_env(self, tasks: list[str]) -> ExpensiveRewardEnv[Any, Any]:
-        """An environment that plays any of `tasks`."""
-        if self.option is not None and self._env.takes(self.option):
-            environment = self._env.build(**{self.option: tasks})
-        else:
-            environment = self._env.build()
-        return environment  # type: ignore[no-any-return]
+    def env_fns(self, tasks: list[str], count: int) -> list[Callable[[], ExpensiveRewardEnv[Any, Any]]]:
+        """`count` times a function that makes an environment which plays any of `tasks`."""
 
-    def env_fn(self, tasks: list[str]) -> Callable[[], ExpensiveRewardEnv[Any, Any]]:
-        """`make_env` as a function without arguments, as vector environments want it."""
-        return lambda: self.make_env(tasks)
+        def make() -> ExpensiveRewardEnv[Any, Any]:
+            extra = {self.option: tasks} if self.option is not None and self._env.takes(self.option) else {}
+            environment = self._env.build(**extra)
+            if not isinstance(environment, ExpensiveRewardEnv):
+                raise ConfigError(
+                    f"'env._target_' is '{self._env.target}', which makes a {type(environment).__name__}\n"
+                    "  derive it from wmrl_gym.ExpensiveRewardEnv and write submit, execute and advance."
+                )
+            return environment
+
+        return [make] * count
 
     def reset_options(self, task: str) -> dict[str, Any]:
         """Options of ``reset`` that begin an episode of `task`."""
         return {} if self.option is None else {self.option: task}
 
 
-def make_executor(config: ExecutionConfig, environment: ExpensiveRewardEnv[Any, Any]) -> Executor:
-    """An executor on this machine; with a cache if the environment names what its outcomes depend on.
+@contextmanager
+def executor_for(config: ExecutionConfig, domain: Domain) -> Iterator[Executor]:
+    """An executor on this machine that is closed at the end.
 
     `ExpensiveRewardEnv.execute` does not change the environment, so one environment serves all executions.
+
+    Raises:
+        SandboxUnavailable: if the environment runs scripts and this machine cannot isolate them.
+        ConfigError: if a cache is asked for and the environment does not say what its outcomes depend on.
     """
     from wmrl_gym.execution.cache import CachedExecutor
     from wmrl_gym.execution.local import LocalExecutor
 
+    environment = domain.env_fns([*domain.train, *domain.held_out], 1)[0]()
+    _probe(environment)
     executor: Executor = LocalExecutor(environment.execute, config.max_workers)
-    key = getattr(environment, "environment_key", None)
-    if config.cache is not None and key is not None:
-        executor = CachedExecutor(executor, config.cache, key)
-    return executor
+    if config.cache is not None:
+        key = getattr(environment, "environment_key", None)
+        if key is None:
+            raise ConfigError(
+                f"execution.cache is set, but {type(environment).__name__} has no 'environment_key'\n"
+                "  without it, outcomes of other surroundings could be taken for this one's: set execution.cache=null."
+            )
+        executor = CachedExecutor(executor, config.cache, str(key))
+    try:
+        yield executor
+    finally:
+        executor.close()
 
 
-def set_threads(threads: int | None, *, executes: bool) -> int:
+def set_threads(threads: int | None) -> int:
     """Set torch's threads and return their number.
 
-    One where scripts run beside the trainer, because two threads beside busy neighbours are slower than one; else one for
-    each core.
+    One for each core unless said otherwise: with lock-step rollouts nothing runs beside the trainer while it computes.
     """
     import torch
 
-    chosen = threads if threads is not None else (1 if executes else usable_cores())
+    chosen = threads if threads is not None else usable_cores()
     torch.set_num_threads(chosen)
     return chosen
+
+
+def _names(tasks: list[str] | str, where: str) -> list[str]:
+    return list(import_target(tasks, where)()) if isinstance(tasks, str) else tasks
+
+
+def _probe(environment: ExpensiveRewardEnv[Any, Any]) -> None:
+    from wmrl_gym.envs.mle_dojo.env import MLEDojoEnv
+    from wmrl_gym.envs.mle_dojo.runner import CompetitionRunner
+
+    if isinstance(environment, MLEDojoEnv) and isinstance(environment.runner, CompetitionRunner):
+        from wmrl_gym.execution.sandbox import Sandbox
+
+        Sandbox.probe()

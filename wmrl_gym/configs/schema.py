@@ -52,8 +52,6 @@ class ExecutionConfig:
     """Whether anchors are waited for at each turn, which makes a run repeatable bit for bit."""
     max_workers: int = 1
     """Submissions executed at the same time."""
-    max_in_flight: int = 24
-    """Submissions handed to the executor at the same time."""
     max_consecutive_failures: int = 16
     """Executions without a score, one after the other, that stop the run."""
     cache: Path | None = None
@@ -61,7 +59,7 @@ class ExecutionConfig:
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        for name in ("max_workers", "max_in_flight", "max_consecutive_failures"):
+        for name in ("max_workers", "max_consecutive_failures"):
             if getattr(self, name) < 1:
                 raise ValueError(f"execution.{name} is {getattr(self, name)}: give at least 1")
 

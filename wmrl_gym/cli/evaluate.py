@@ -1,0 +1,91 @@
+"""``wmrl evaluate``: an agent on held-out tasks; and the evaluations before and after a run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from wmrl_gym.algorithms.checkpoint import latest_checkpoint, load_checkpoint
+from wmrl_gym.algorithms.evaluation import Evaluation
+from wmrl_gym.algorithms.evaluation import evaluate as evaluate_policy
+from wmrl_gym.cli.assembly import Domain, executor_for, set_threads
+from wmrl_gym.configs.schema import EvaluateConfig, EvaluationConfig, TrainConfig
+from wmrl_gym.core import Executor
+from wmrl_gym.reporting.bootstrap import mean_interval
+from wmrl_gym.reporting.progress import duration
+from wmrl_gym.reporting.run_directory import RunDirectory
+
+
+def evaluate(config: EvaluateConfig) -> int:
+    """Measure an agent and print the result task by task."""
+    run = None if config.run is None else RunDirectory.open(config.run)
+    if run is not None:
+        trained = TrainConfig.from_mapping(run.config())
+        config = replace(config, env=trained.env, tasks=trained.tasks, policy=trained.policy)
+    set_threads(config.threads)
+    console = Console()
+    domain = Domain(config.env, config.tasks)
+    policy = config.policy.build()
+    if run is not None:
+        checkpoint = latest_checkpoint(run.checkpoints)
+        if checkpoint is None:
+            raise FileNotFoundError(
+                f"'{run.path}' has no checkpoint yet\n"
+                "  wait for its first one, or evaluate the untrained agent without run="
+            )
+        policy.load_state_dict(load_checkpoint(checkpoint)["policy"])
+        console.print(f"agent of {checkpoint}", highlight=False)
+    with executor_for(config.execution, domain) as executor:
+        result = evaluate_held_out(policy, domain, executor, config.evaluation, config.seed)
+    _print(result, console)
+    if run is not None:
+        run.write_json(f"evaluation-{checkpoint.name}-s{config.seed}.json", as_data(result))
+    return 0
+
+
+def evaluate_held_out(
+    policy: Any, domain: Domain, executor: Executor, config: EvaluationConfig, seed: int
+) -> Evaluation:
+    """Play the held-out tasks, everything executed."""
+    return evaluate_policy(
+        policy,
+        domain.env_fns(domain.held_out, len(domain.held_out) * config.samples),
+        domain.held_out,
+        executor=executor,
+        samples=config.samples,
+        temperature=config.temperature,
+        seed=seed,
+        reset_options=domain.reset_options,
+    )
+
+
+def as_data(result: Evaluation) -> dict[str, Any]:
+    """An evaluation as plain data, with the values that a table needs."""
+    return {**result.to_dict(), "scores": result.scores(), "valid": result.valid()}
+
+
+def _print(result: Evaluation, console: Console) -> None:
+    table = Table(title=f"held-out, avg@{result.samples}", title_justify="left", box=box.SIMPLE_HEAVY)
+    table.add_column("task")
+    for heading in ("percentile", "valid"):
+        table.add_column(heading, justify="right")
+    scores, valid = result.scores(), result.valid()
+    for task, values in scores.items():
+        shares = [f"{sum(row) / len(row):.1%}" if row else "-" for row in (values, valid[task])]
+        table.add_row(task, *shares)
+    console.print(table)
+    known = [task for task, values in scores.items() if values]
+    for name, by_task in (("percentile", scores), ("valid", valid)):
+        if known:
+            interval = mean_interval({task: by_task[task] for task in known})
+            bounds = f"{interval.low:.1%} to {interval.high:.1%}"
+            console.print(f" mean {name}: {interval.estimate:.1%} (95 % interval {bounds})", highlight=False)
+    console.print(
+        f" {result.executions} scripts executed in {duration(result.seconds)}, "
+        f"{result.unknown} episodes without a result",
+        highlight=False,
+    )

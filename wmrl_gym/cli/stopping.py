@@ -1,0 +1,44 @@
+"""Ctrl-C in a long run: the first one stops after the step, with a checkpoint; the second one stops at once."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType, TracebackType
+from typing import Any
+
+from rich.console import Console
+
+
+class StopRequested(Exception):
+    """The user asked for an end; the step that was running is finished."""
+
+
+class GracefulStop:
+    """While inside, SIGINT and SIGTERM set `requested` instead of breaking a step in the middle.
+
+    A step that is broken off may have learned from its anchors but not updated its weights: no state to go on from.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self.requested = False
+        self._console = console
+        self._previous: dict[int, Any] = {}
+
+    def __enter__(self) -> GracefulStop:
+        """Take over the signals."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._previous[number] = signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give them back."""
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self.requested:
+            raise KeyboardInterrupt
+        self.requested = True
+        self._console.print("stopping after this step; Ctrl-C again stops at once", style="yellow")
