@@ -39,6 +39,9 @@ class SupervisedSettings:
     """Conversations per step."""
     learning_rate: float = 1e-3
     """Peak; reached after `warmup_steps`, then a cosine to `final_share` of it."""
+    matrix_learning_rate: float | None = None
+    """Peak for the weight matrices inside the model, which Muon then trains; None trains everything with AdamW. A
+    model that is trained from nothing learns faster per token with it; 4e-3 is a good value."""
     warmup_steps: int = 50
     final_share: float = 0.05
     weight_decay: float = 0.01
@@ -116,9 +119,7 @@ def fine_tune(
         A record of each step.
     """
     parameters = list(policy.parameters())
-    optimizer = torch.optim.AdamW(
-        parameters, lr=settings.learning_rate, betas=(0.9, 0.98), weight_decay=settings.weight_decay
-    )
+    optimizers = _optimizers(policy, settings)
     torch.manual_seed(settings.seed)
     history: list[SupervisedStep] = []
     started = time.perf_counter()
@@ -126,19 +127,41 @@ def fine_tune(
     try:
         for step, batch in enumerate(_batches(policy, conversations, settings)):
             rate = learning_rate_at(step, settings)
-            for group in optimizer.param_groups:
-                group["lr"] = rate
             loss, count = answer_loss(policy, batch)
-            optimizer.zero_grad(set_to_none=True)
+            policy.model.zero_grad(set_to_none=True)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(parameters, settings.max_grad_norm)
-            optimizer.step()
+            for optimizer, peak in optimizers:
+                for group in optimizer.param_groups:
+                    group["lr"] = peak * rate / settings.learning_rate
+                optimizer.step()
             history.append(SupervisedStep(step, loss.item(), rate, count, time.perf_counter() - started))
             if on_step is not None:
                 on_step(history[-1])
     finally:
         policy.model.eval()
     return history
+
+
+def _optimizers(policy: CausalLMPolicy, settings: SupervisedSettings) -> list[tuple[torch.optim.Optimizer, float]]:
+    """Optimizers and the peaks of their learning rates."""
+    embeddings = {id(module.weight) for module in policy.model.modules() if isinstance(module, torch.nn.Embedding)}
+    matrices: list[torch.nn.Parameter] = []
+    rest: list[torch.nn.Parameter] = []
+    for parameter in policy.parameters():
+        by_muon = settings.matrix_learning_rate is not None and parameter.ndim == 2 and id(parameter) not in embeddings
+        (matrices if by_muon else rest).append(parameter)
+    optimizers: list[tuple[torch.optim.Optimizer, float]] = []
+    if settings.matrix_learning_rate is not None:
+        muon = torch.optim.Muon(
+            matrices,
+            lr=settings.matrix_learning_rate,
+            weight_decay=settings.weight_decay,
+            adjust_lr_fn="match_rms_adamw",
+        )
+        optimizers.append((muon, settings.matrix_learning_rate))
+    adamw = torch.optim.AdamW(rest, lr=settings.learning_rate, betas=(0.9, 0.98), weight_decay=settings.weight_decay)
+    return [*optimizers, (adamw, settings.learning_rate)]
 
 
 def learning_rate_at(step: int, settings: SupervisedSettings) -> float:

@@ -41,9 +41,10 @@ def new_nano_agent(tasks: Sequence[TaskFacts], seed: int = 0) -> CausalLMPolicy:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Train and write the checkpoint."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=2500)
-    parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--learning-rate", type=float, default=3e-3)
+    parser.add_argument("--matrix-learning-rate", type=float, default=4e-3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--data-root", type=Path, default=None, help="folder of prepared competitions")
@@ -57,7 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         steps=options.steps,
         batch_size=options.batch_size,
         learning_rate=options.learning_rate,
-        warmup_steps=min(100, options.steps // 10),
+        matrix_learning_rate=options.matrix_learning_rate,
+        warmup_steps=min(50, options.steps // 10),
         seed=options.seed,
     )
     count = sum(parameter.numel() for parameter in policy.parameters())
