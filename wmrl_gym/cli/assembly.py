@@ -76,13 +76,15 @@ def executor_for(config: ExecutionConfig, domain: Domain) -> Iterator[Executor]:
         executor.close()
 
 
-def set_threads(threads: int | None) -> int:
-    """Set torch's threads and return their number.
+def prepare_torch(threads: int | None) -> int:
+    """Set torch's threads and return their number; keep transformers from drawing progress bars between our lines.
 
     One for each core unless said otherwise: with lock-step rollouts nothing runs beside the trainer while it computes.
     """
     import torch
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()
     chosen = threads if threads is not None else usable_cores()
     torch.set_num_threads(chosen)
     return chosen

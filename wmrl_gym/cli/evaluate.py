@@ -12,7 +12,7 @@ from rich.table import Table
 from wmrl_gym.algorithms.checkpoint import latest_checkpoint, load_checkpoint
 from wmrl_gym.algorithms.evaluation import Evaluation
 from wmrl_gym.algorithms.evaluation import evaluate as evaluate_policy
-from wmrl_gym.cli.assembly import Domain, executor_for, set_threads
+from wmrl_gym.cli.assembly import Domain, executor_for, prepare_torch
 from wmrl_gym.configs.schema import EvaluateConfig, EvaluationConfig, TrainConfig
 from wmrl_gym.core import Executor
 from wmrl_gym.reporting.bootstrap import mean_interval
@@ -26,7 +26,7 @@ def evaluate(config: EvaluateConfig) -> int:
     if run is not None:
         trained = TrainConfig.from_mapping(run.config())
         config = replace(config, env=trained.env, tasks=trained.tasks, policy=trained.policy)
-    set_threads(config.threads)
+    prepare_torch(config.threads)
     console = Console()
     domain = Domain(config.env, config.tasks)
     policy = config.policy.build()

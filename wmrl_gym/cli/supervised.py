@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from wmrl_gym.cli.doctor import usable_cores
+from wmrl_gym.cli.assembly import prepare_torch
 from wmrl_gym.configs.schema import SupervisedConfig
 from wmrl_gym.reporting.progress import Progress
 
@@ -14,14 +14,12 @@ _COLUMNS = (("loss", "loss"), ("learning_rate", "lr"), ("tokens", "tokens"), ("s
 
 def fine_tune_nano_agent(config: SupervisedConfig) -> int:
     """Train on the generated corpus and write the checkpoint to ``config.output``."""
-    import torch
-
     from wmrl_gym.algorithms.supervised import SupervisedStep, fine_tune
     from wmrl_gym.policies.nano import load_nano_agent, save_nano_agent
     from wmrl_gym.policies.nano_corpus.tasks import training_tasks
     from wmrl_gym.policies.nano_corpus.train import corpus, new_nano_agent
 
-    torch.set_num_threads(config.threads or usable_cores())
+    prepare_torch(config.threads)
     settings = config.settings.build()
     console = Console()
     with Progress(settings.steps, _COLUMNS, console) as progress:

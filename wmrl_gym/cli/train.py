@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from wmrl_gym.algorithms.wmrl_grpo import WMRLGRPO
-from wmrl_gym.cli.assembly import Domain, executor_for, set_threads
+from wmrl_gym.cli.assembly import Domain, executor_for, prepare_torch
 from wmrl_gym.cli.evaluate import as_data, evaluate_held_out
 from wmrl_gym.cli.stopping import GracefulStop, StopRequested
 from wmrl_gym.configs.schema import TrainConfig
@@ -68,7 +68,7 @@ class Run:
     def go(self) -> int:
         """Evaluate, train, evaluate, and print the table. Returns the exit code."""
         self.console.print(f"run directory: {self.directory.path}", highlight=False, soft_wrap=True)
-        threads = set_threads(self.config.threads)
+        threads = prepare_torch(self.config.threads)
         self.console.print(
             f"{len(self.domain.train)} training tasks, {len(self.domain.held_out)} held out, seed {self.config.seed}, "
             f"{threads} threads",
