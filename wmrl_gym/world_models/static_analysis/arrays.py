@@ -344,6 +344,12 @@ def _dense(call: Call, array: Array) -> Value:
     return dataclasses.replace(array, sparse=False)
 
 
+@models("scipy.sparse.csr_matrix", "scipy.sparse.csc_matrix", "scipy.sparse.coo_matrix", "scipy.sparse.csr_array")
+def _sparse(call: Call) -> Value:
+    array = as_array(call.interpreter, call.first())
+    return Array(Cells(), None, sparse=True) if array is None else dataclasses.replace(array, sparse=True, density=None)
+
+
 @methods(Array, "transpose", "dot", "repeat", "nonzero", "item", "flat", "view", "cumsum", "argsort", "swapaxes", "take")
 def _other(call: Call, array: Array) -> Value:
     return Array(array.cells.derived(), None) if array.ndim != 0 else UNKNOWN
@@ -440,6 +446,9 @@ def _stack(call: Call) -> Value:
     arrays = [as_array(call.interpreter, part) for part in parts]
     if any(array is None or array.shape is None for array in arrays) or not arrays:
         known = [a for a in arrays if a is not None]
+        sparse_result = None if call.module != "scipy.sparse" else True
+        if sparse_result or any(a.sparse is not False for a in known):
+            return Array(merge_cells([a.cells for a in known]), None, sparse_result)
         return Array(merge_cells([a.cells for a in known]) if len(known) == len(arrays) else Cells(), None)
     axis = constant(call.kwargs.get("axis") or call.first(1), 0)
     known_arrays = [array for array in arrays if array is not None]

@@ -339,7 +339,9 @@ def _transform_part(call: Call, fitted: Fit, parts: list[Value], data: Frame, ju
         )
         raise shape_fault(message, second="TypeError")
     shape = (features.rows, features.width)
-    return Array(features.cells, shape, features.sparse, basis=features.basis, density=features.density)
+    made = Array(features.cells, shape, features.sparse, basis=features.basis, density=features.density)
+    made.likely_width = features.likely_width
+    return made
 
 
 def _side_by_side(outputs: list[Array | None], data: Frame, threshold: Any) -> Array:
@@ -363,7 +365,8 @@ def _side_by_side(outputs: list[Array | None], data: Frame, threshold: Any) -> A
             sparse = True
     bases = [o.basis for o in known if o.basis is not None]
     basis = hash(tuple(bases)) if bases and width is None else None
-    return Array(cells, (data.rows, width), sparse, origin=data.origin, basis=basis)
+    likely = sum(o.likely_width or (o.shape[1] if o.shape else 0) or 0 for o in known)
+    return Array(cells, (data.rows, width), sparse, origin=data.origin, basis=basis, likely_width=likely or None)
 
 
 @fitter("FeatureUnion")

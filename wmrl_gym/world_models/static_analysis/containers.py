@@ -196,7 +196,8 @@ def _index(call: Call, target: Items) -> Value:
 @methods(Items, "copy", "tolist", "to_list")
 def _copy(call: Call, target: Items) -> Value:
     kind = "list" if target.kind == "index" else target.kind
-    return Items(kind, None if target.items is None else list(target.items), target.element, target.length)
+    items = None if target.items is None else list(target.items)
+    return Items(kind, items, target.element, target.length, frame=target.frame)
 
 
 @methods(Items, "clear")

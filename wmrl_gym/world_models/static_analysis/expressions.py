@@ -61,6 +61,8 @@ class Expressions(Names):
         self.active: list[ast.AST] = []
         self.experimental = False
         self.may_break = False
+        self.changed_directory = False
+        """Whether files may have appeared, or the working directory changed, by means that are not followed."""
         self.escaped = False
         """Whether the submission's path was handed to code that is not followed."""
 

@@ -44,6 +44,8 @@ class Features:
     basis: int | None = None
     absent: frozenset[str] = frozenset()
     density: float | None = None
+    likely_width: int | None = None
+    """A guess at the width, for costs only."""
 
 
 def features_of(interpreter: Expressions, value: Value | None) -> Features | None:
@@ -61,6 +63,7 @@ def features_of(interpreter: Expressions, value: Value | None) -> Features | Non
             is_frame=True,
             origin=value.origin,
             absent=value.absent,
+            likely_width=len(value.columns) + sum(unique or 10 for _, _, unique in value.dummies),
         )
     if isinstance(value, Series):
         return Features(value.cells, value.rows, None, 1, is_series=True, origin=value.origin)
@@ -79,6 +82,7 @@ def features_of(interpreter: Expressions, value: Value | None) -> Features | Non
         origin=array.origin,
         basis=array.basis,
         density=array.density,
+        likely_width=array.likely_width,
     )
 
 

@@ -121,9 +121,14 @@ def require_file(interpreter: Expressions, value: Value | None) -> DataFile | No
 def _require_pattern(interpreter: Expressions, value: Text) -> DataFile | None:
     """A path with unknown parts, for example ``train/{id}.png``: its folder, extension and split are checked."""
     parts = value.parts
-    head = parts[0] if isinstance(parts[0], str) else ""
+    head = parts[0] if parts and isinstance(parts[0], str) else ""
     tail = parts[-1] if isinstance(parts[-1], str) else ""
-    if not head.startswith(DATA_DIR + "/") or interpreter.overview is None or "/" in tail:
+    if interpreter.overview is None or "/" in tail or not head:
+        return None
+    if not head.startswith("/"):
+        _refuse_relative(interpreter, value, head)
+        return None
+    if not head.startswith(DATA_DIR + "/"):
         return None
     folder, _, prefix = head.removeprefix(DATA_DIR + "/").rpartition("/")
     entry = interpreter.overview.inventory.file(folder)
@@ -143,6 +148,14 @@ def _require_pattern(interpreter: Expressions, value: Text) -> DataFile | None:
     if hole.origin is not None and _other_split(interpreter, folder, hole):
         raise missing_file(shown)
     return entry
+
+
+def _refuse_relative(interpreter: Expressions, value: Text, head: str) -> None:
+    """The working directory is empty at first, so a relative path into a folder that nobody made leads nowhere."""
+    folder = head.split("/")[0] if "/" in head else ""
+    made = any(write.path is None or f"/{folder}/" in write.path for write in interpreter.state.writes)
+    if folder and folder not in (".", "..", "~") and not made and not interpreter.changed_directory:
+        raise missing_file("".join(part if isinstance(part, str) else _example(part) for part in value.parts))
 
 
 def _example(cells: Cells) -> str:
@@ -214,7 +227,13 @@ def _getenv(call: Call) -> Value:
     return UNKNOWN if name is MISSING or len(call.args) < 2 else call.args[1]
 
 
-@models("os.makedirs", "os.mkdir", "os.remove", "os.chdir", "shutil.rmtree", "warnings.filterwarnings", "gc.collect")
+@models("os.chdir", "os.symlink", "os.system", "subprocess.run", "zipfile.ZipFile", "tarfile.open", "shutil.copytree")
+def _changes_files(call: Call) -> Value:
+    call.interpreter.changed_directory = True
+    return UNKNOWN
+
+
+@models("os.makedirs", "os.mkdir", "os.remove", "shutil.rmtree", "warnings.filterwarnings", "gc.collect")
 def _effect(call: Call) -> Value:
     return NONE
 
@@ -240,6 +259,7 @@ def column_cells(column: Column, file: DataFile) -> Cells:
         origin=(file.path, column.name),
         sources=frozenset({column.name}),
         tags=frozenset({"raw"}),
+        length=getattr(column, "mean_length", 0.0) or None,
     )
 
 

@@ -567,6 +567,12 @@ def _insert(call: Call, frame: Frame) -> Value:
 @frame_method("reindex")
 def _reindex(call: Call, frame: Frame) -> Value:
     names = constant_list(call.get("columns")) if "columns" in call.bound else None
+    model = call.get("columns")
+    if names is None and isinstance(model, Items) and model.frame is not None:
+        other = model.frame
+        known = {n: frame.columns.get(n, Cells("unknown")) for n in other.columns}
+        rest = dataclasses.replace(frame.rest, missing=False if "fill_value" in call.bound else None)
+        return frame.with_columns(known, complete=other.complete, dummies=other.dummies, absent=other.absent, rest=rest)
     if names is None:
         return frame.with_columns(dict(frame.columns) if "columns" not in call.bound else {}, complete=False, origin=None)
     fill = _filler(call.get("fill_value"))

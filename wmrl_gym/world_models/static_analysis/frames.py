@@ -180,7 +180,7 @@ def columns_index(frame: Frame) -> Items:
     """``frame.columns``."""
     if frame.complete:
         return strings(frame.columns, "index")
-    return Items("index", None, Scalar(Cells("str", missing=False)))
+    return Items("index", None, Scalar(Cells("str", missing=False)), frame=frame)
 
 
 def to_array(frame: Frame) -> Array:
@@ -244,13 +244,28 @@ def _frame_subscript(interpreter: Expressions, frame: Frame, key: Value) -> Valu
     if isinstance(key, Items):
         names = [constant(item) for item in key.items] if key.items is not None else None
         if names is None or MISSING in names:
-            return _unlisted(frame)
+            return _unlisted(frame) if key.frame is None else _like(frame, key.frame)
         return select(frame, names)
     if isinstance(key, Series | Array | Frame):
         return frame.copy() if isinstance(key, Frame) else part_of(frame, None)
     if isinstance(key, Scalar) and key.cells.kind == "str":
         return Series(frame.cells().derived(), frame.rows, None, frame.origin)
     return UNKNOWN
+
+
+def _like(frame: Frame, model: Frame) -> Frame:
+    """The columns of another frame, which are not all known by name.
+
+    Raises:
+        Fault: KeyError if the frame certainly lacks some of them.
+    """
+    lost = [name for name in model.columns if frame.lacks(name)]
+    if frame.complete and model.dummies:
+        lost += [f"{column}_..." for column, _, _ in model.dummies]
+    if lost:
+        raise _lost_columns(frame, lost, all_lost=False)
+    columns = {name: frame.columns.get(name, frame.rest) for name in model.columns}
+    return frame.with_columns(columns, complete=model.complete, dummies=model.dummies, absent=model.absent)
 
 
 def _unlisted(frame: Frame) -> Frame:

@@ -166,6 +166,16 @@ def _series(call: Call) -> Value:
     _bind(call, "Series")
     data, name = call.get("data"), call.constant("name", None)
     label = name if isinstance(name, str) else None
+    made = _series_of(call, data, label)
+    given = call.get("index")
+    if isinstance(given, Series) and given.name is not None:
+        made.index = (given.name, given.cells)
+    elif isinstance(given, Items | Array):
+        made.index = None
+    return made
+
+
+def _series_of(call: Call, data: Value | None, label: str | None) -> Series:
     if isinstance(data, Array):
         if data.shape is not None and len(data.shape) > 1:
             raise shape_fault(f"Data must be 1-dimensional, got ndarray of shape {data.shape} instead")

@@ -308,7 +308,7 @@ def _vectorize(call: Call, estimator: Estimator, data: Value | None, just_fitted
         tags.add(f"fitted_on:{documents.cells.origin[0]}")
     cells = Cells("float", False, negative=False, tags=frozenset(tags))
     if documents is not None:
-        cells = dataclasses.replace(cells, sources=documents.cells.sources)
+        cells = dataclasses.replace(cells, sources=documents.cells.sources, length=documents.cells.length)
     rows = documents.rows if documents is not None else None
     hashing = estimator.cls.__name__ == "HashingVectorizer"
     if hashing:
@@ -317,7 +317,8 @@ def _vectorize(call: Call, estimator: Estimator, data: Value | None, just_fitted
         width = constant(estimator.params.get("n_features"), 2**20)
         return Array(cells, (rows, width if isinstance(width, int) else None), sparse=True, density=0.001)
     origin = documents.origin if documents is not None else None
-    return Array(cells, (rows, None), sparse=True, basis=basis, density=0.01, origin=origin)
+    likely = cost.vocabulary_size(estimator, documents.cells if documents is not None else Cells(), rows)
+    return Array(cells, (rows, None), sparse=True, basis=basis, density=0.01, origin=origin, likely_width=likely)
 
 
 @transformer("TfidfTransformer", "Binarizer", "VarianceThreshold")

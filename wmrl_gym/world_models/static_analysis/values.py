@@ -57,6 +57,8 @@ class Cells:
     """What was done to them, for example {"scaled"}."""
     predictors: tuple[Predictor, ...] = ()
     """The models that predicted these values, if they are predictions."""
+    length: float | None = None
+    """Mean number of characters of texts."""
     role: str | None = None
     """For predictions: "labels", "probability", "decision" or "regression"."""
 
@@ -173,6 +175,15 @@ class Text(Value):
     parts: tuple[str | Cells, ...]
     is_path: bool = False
 
+    def __post_init__(self) -> None:
+        merged: list[str | Cells] = []
+        for part in self.parts:
+            if isinstance(part, str) and merged and isinstance(merged[-1], str):
+                merged[-1] += part
+            elif part != "":
+                merged.append(part)
+        object.__setattr__(self, "parts", tuple(merged))
+
     @property
     def literal(self) -> str | None:
         """The whole text, None if it has holes."""
@@ -194,6 +205,8 @@ class Items(Value):
     length: int | None = None
     born: int = 0
     """Number of loops, walked once for many rounds, that it was made inside."""
+    frame: Frame | None = None
+    """The frame whose columns these are."""
 
     @property
     def size(self) -> int | None:
@@ -270,6 +283,8 @@ class Series(Value):
     """Whether it is a Boolean mask."""
     parts: tuple[tuple[str | None, int | None], ...] = ()
     """(file, rows) of what was stacked to make it."""
+    index: tuple[str, Cells] | None = None
+    """Name and values of its index, if they are not just numbers from 0."""
 
 
 @dataclasses.dataclass(eq=False)
@@ -284,6 +299,8 @@ class Array(Value):
     """Which fitted vocabulary its columns stand for, where their number is unknown."""
     density: float | None = None
     """Expected share of non-zero values of a sparse matrix."""
+    likely_width: int | None = None
+    """A guess at the number of columns where it is not known: good enough for what things cost."""
 
     @property
     def rows(self) -> int | None:
