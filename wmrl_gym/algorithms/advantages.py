@@ -15,8 +15,8 @@ def group_advantages(rewards: Sequence[float | None], *, normalise_by_std: bool 
 
     Args:
         rewards: one per trajectory; None is unscored, which neither gets an advantage nor enters the mean.
-        normalise_by_std: also divide by the group's standard deviation (n - 1 in the denominator). An affine calibration
-            of the rewards is then without effect.
+        normalise_by_std: also divide by the group's standard deviation (n - 1 in the denominator). An affine
+            calibration of the rewards is then without effect.
 
     Returns:
         One advantage per trajectory. All are None if fewer than two are scored: there is nothing to compare with.

@@ -41,10 +41,15 @@ def save_checkpoint(directory: str | Path, step: int, state: Mapping[str, Any], 
         torch.save({**state, "step": step}, file)
         file.flush()
         os.fsync(file.fileno())
+    _flush_folder(unfinished)
     target = directory / f"step-{step:06d}"
     if target.exists():
-        shutil.rmtree(target)
-    os.replace(unfinished, target)
+        # A folder with a file in it cannot be replaced in one move, but its file can.
+        os.replace(unfinished / STATE_FILE, target / STATE_FILE)
+        _flush_folder(target)
+        unfinished.rmdir()
+    else:
+        os.replace(unfinished, target)
     _flush_folder(directory)
     for old in checkpoints(directory)[:-keep]:
         shutil.rmtree(old, ignore_errors=True)

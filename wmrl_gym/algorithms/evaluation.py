@@ -15,7 +15,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from wmrl_gym.algorithms.rollout import GroupPlan, StageClock, collect
+from wmrl_gym.algorithms.rollout import GroupPlan, collect
 from wmrl_gym.core import Executor, Policy, Trajectory
 from wmrl_gym.proxy.vector_env import RewardProxyVectorEnv
 
@@ -116,16 +116,12 @@ def evaluate(
     vector_env = RewardProxyVectorEnv(env_fns[: len(tasks) * samples], None, executor)
     options = reset_options or (lambda task: {})
     plans = [GroupPlan(task, task, True, 1.0, samples, options(task)) for task in tasks]
-    groups = collect(
-        policy,
-        vector_env,
-        plans,
-        seed=seed,
-        step=0,
-        temperature=temperature,
-        stream=EVALUATION_STREAM,
-        clock=StageClock(),
-    )
+    try:
+        groups = collect(
+            policy, vector_env, plans, seed=seed, step=0, temperature=temperature, stream=EVALUATION_STREAM
+        )
+    finally:
+        vector_env.close()
     values = metric or turn_percentiles
     records = [_record(group.task_id, t, values(t)) for group in groups for t in group.trajectories]
     return Evaluation(tuple(records), samples, temperature, vector_env.n_executions, time.perf_counter() - started)

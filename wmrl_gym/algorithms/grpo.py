@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 import torch
 
-Aggregation = Literal["sequence", "token"]
+Aggregation = Literal["sequence", "token", "constant"]
 ImportanceLevel = Literal["token", "sequence"]
 
 
@@ -22,16 +22,24 @@ class GRPOSettings:
     """Of the KL penalty to the frozen reference; 0 needs no reference."""
     entropy_coefficient: float = 0.002
     aggregation: Aggregation = "sequence"
-    """"sequence" averages tokens within each sequence, then sequences; "token" averages all tokens alike."""
+    """"sequence" averages tokens within each sequence, then sequences (GRPO); "token" averages all tokens alike (DAPO);
+    "constant" divides each sequence's sum by ``constant_length``, then averages sequences (Dr. GRPO)."""
+    constant_length: int | None = None
+    """Tokens by which "constant" divides, usually the most that a sequence can produce."""
     importance_level: ImportanceLevel = "token"
     """"sequence" uses one importance ratio per sequence, the geometric mean of its tokens' (GSPO)."""
 
     def __post_init__(self) -> None:
         """Refuse settings that mean nothing."""
-        if self.aggregation not in get_args(Aggregation):
-            raise ValueError(f"loss.aggregation is {self.aggregation!r}: choose one of {get_args(Aggregation)}")
-        if self.importance_level not in get_args(ImportanceLevel):
-            raise ValueError(f"loss.importance_level is {self.importance_level!r}: choose one of token, sequence")
+        for name, choices in (("aggregation", get_args(Aggregation)), ("importance_level", get_args(ImportanceLevel))):
+            if getattr(self, name) not in choices:
+                raise ValueError(f"loss.{name} is {getattr(self, name)!r}: choose one of {', '.join(choices)}")
+        length = self.constant_length
+        if (self.aggregation == "constant") != (length is not None) or (length is not None and length < 1):
+            raise ValueError(
+                f"loss.aggregation is {self.aggregation!r} and loss.constant_length {length}: give a length of 1 or "
+                "more with 'constant', and none otherwise"
+            )
         if not (0 < self.clip_low < 1 and self.clip_high > 0):
             raise ValueError(
                 f"loss.clip_low ({self.clip_low}) must lie in (0, 1), clip_high ({self.clip_high}) above 0"
@@ -65,15 +73,19 @@ def grpo_loss(
         settings: of the loss.
         reference_log_probs: under the frozen reference, shape (N, T); needed if ``kl_coefficient`` is not 0.
         entropy: of the policy at each token, shape (N, T); None adds no bonus.
-        n_sequences: sequences of the whole batch, if this is a part of it; the parts' losses then add up to the whole's.
+        n_sequences: sequences of the whole batch, if this is a part of it; the parts' losses then add up to the
+            whole's.
         n_tokens: produced tokens of the whole batch, likewise.
 
     Returns:
-        The loss, and the means of this part: policy_loss, kl, entropy, clip_fraction, importance_ratio.
+        The loss, and means over the produced tokens of this part: policy_loss, clip_fraction, importance_ratio, and kl
+        and entropy where they were given.
 
     Raises:
         ValueError: if a KL penalty is asked for without reference.
     """
+    if settings.kl_coefficient and reference_log_probs is None:
+        raise ValueError("kl_coefficient is not 0, but there are no reference_log_probs: give them, or set it to 0")
     log_ratio = log_probs - old_log_probs
     if settings.importance_level == "sequence":
         mean_log_ratio = (log_ratio * mask).sum(-1) / mask.sum(-1).clamp(min=1)
@@ -81,37 +93,35 @@ def grpo_loss(
     ratio = log_ratio.exp()
     clipped = ratio.clamp(1 - settings.clip_low, 1 + settings.clip_high)
     surrogate = torch.minimum(ratio * advantages[:, None], clipped * advantages[:, None])
+    outside = ((ratio < 1 - settings.clip_low) & (advantages[:, None] < 0)) | (
+        (ratio > 1 + settings.clip_high) & (advantages[:, None] > 0)
+    )
     per_token = -surrogate
-    kl = torch.zeros_like(per_token)
-    if settings.kl_coefficient:
-        if reference_log_probs is None:
-            raise ValueError("kl_coefficient is not 0, but there are no reference_log_probs: give them, or set it to 0")
+    metrics = {
+        "policy_loss": _masked_mean(-surrogate, mask),
+        "clip_fraction": _masked_mean(outside.to(mask), mask),
+        "importance_ratio": _masked_mean(ratio, mask),
+    }
+    if reference_log_probs is not None:
         # Schulman's k3 estimator of KL(policy || reference): unbiased, never negative, small variance.
         difference = reference_log_probs - log_probs
         kl = difference.exp() - difference - 1
         per_token = per_token + settings.kl_coefficient * kl
-    if entropy is not None and settings.entropy_coefficient:
-        per_token = per_token - settings.entropy_coefficient * entropy
-
-    def aggregate(values: torch.Tensor) -> torch.Tensor:
-        if settings.aggregation == "token":
-            return (values * mask).sum() / (mask.sum() if n_tokens is None else n_tokens)
-        per_sequence = (values * mask).sum(-1) / mask.sum(-1).clamp(min=1)
-        return per_sequence.sum() / (len(mask) if n_sequences is None else n_sequences)
-
-    loss = aggregate(per_token)
-    outside = ((ratio < 1 - settings.clip_low) & (advantages[:, None] < 0)) | (
-        (ratio > 1 + settings.clip_high) & (advantages[:, None] > 0)
-    )
-    metrics = {
-        "policy_loss": _masked_mean(-surrogate, mask),
-        "kl": _masked_mean(kl, mask),
-        "clip_fraction": _masked_mean(outside.to(mask), mask),
-        "importance_ratio": _masked_mean(ratio, mask),
-    }
+        metrics["kl"] = _masked_mean(kl, mask)
     if entropy is not None:
+        per_token = per_token - settings.entropy_coefficient * entropy
         metrics["entropy"] = _masked_mean(entropy, mask)
-    return loss, metrics
+    return _aggregate(per_token, mask, settings, n_sequences, n_tokens), metrics
+
+
+def _aggregate(
+    per_token: torch.Tensor, mask: torch.Tensor, settings: GRPOSettings, n_sequences: int | None, n_tokens: int | None
+) -> torch.Tensor:
+    per_sequence = (per_token * mask).sum(-1)
+    if settings.aggregation == "token":
+        return per_sequence.sum() / (mask.sum().clamp(min=1) if n_tokens is None else n_tokens)
+    lengths = mask.sum(-1).clamp(min=1) if settings.constant_length is None else settings.constant_length
+    return (per_sequence / lengths).sum() / (len(mask) if n_sequences is None else n_sequences)
 
 
 def _masked_mean(values: torch.Tensor, mask: torch.Tensor) -> float:

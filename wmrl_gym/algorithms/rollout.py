@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from wmrl_gym.core import Decision, Group, Policy, Trajectory, Turn
 from wmrl_gym.proxy.vector_env import RewardProxyVectorEnv
 
@@ -63,8 +65,9 @@ def collect(
 ) -> list[Group]:
     """Play every planned group to the end of all its episodes.
 
-    Episode e of the step uses environment e. Its turn t draws from the random stream (seed, stream, step, e, t), so what
-    it does depends neither on the batch it is in nor on the order in which executions arrive.
+    Episode e of the step uses environment e. Its turn t draws from the random stream (seed, stream, step, e, t), so
+    what it does depends neither on the batch it is in nor on the order in which executions arrive. All episodes of a
+    group are reset with the same seed, for what they are compared by must not include their luck at the start.
 
     Args:
         policy: decides.
@@ -91,6 +94,7 @@ def collect(
     observations = vector_env.reset_episodes(
         range(len(members)),
         is_anchor=[plan.is_anchor for plan in members],
+        seeds=[_reset_seed(seed, stream, step, g) for g, plan in enumerate(plans) for _ in range(plan.size)],
         options=[plan.reset_options for plan in members],
     )
     episodes = [_Episode(observation, [], []) for observation in observations]
@@ -120,6 +124,10 @@ def collect(
             else:
                 ready.append(i)
     return _grouped(plans, episodes)
+
+
+def _reset_seed(*stream: int) -> int:
+    return int(np.random.SeedSequence(stream).generate_state(1)[0])
 
 
 def _take_in(episode: _Episode, observation: Any, reward: float, info: Mapping[str, Any]) -> None:

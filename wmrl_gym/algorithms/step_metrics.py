@@ -14,8 +14,9 @@ from wmrl_gym.proxy.reward_proxy import ScoredStep
 def rollout_metrics(groups: Sequence[Group], scored: ScoredStep) -> dict[str, float | None]:
     """Rewards, scores, statuses and lengths of one step; a mean over nothing is None.
 
-    ``status/<name>`` is the share of turns that were told that status, ``executed_share`` the share of trajectories that
-    were really executed, ``flat_groups`` the share of kept groups without variance, from which nothing is learned.
+    ``status/<name>`` is the share of turns that were told that status, ``executed_share`` the share of trajectories
+    that were really executed, ``unscored`` the share of those without a reward, ``flat_groups`` the share of kept
+    groups without variance, from which nothing is learned.
     """
     trajectories = [(group, trajectory) for group in groups for trajectory in group.trajectories]
     rewards = [reward for row in scored.rewards for reward in row if reward is not None]
@@ -29,6 +30,7 @@ def rollout_metrics(groups: Sequence[Group], scored: ScoredStep) -> dict[str, fl
         "predicted_score": _mean([t.predicted_score for _, t in trajectories if t.predicted_score is not None]),
         "executed_score": _mean([t.executed_score for _, t in trajectories if t.executed_score is not None]),
         "executed_share": _mean([float(group.is_anchor) for group, _ in trajectories]),
+        "unscored": 1.0 - len(rewards) / len(trajectories) if trajectories else None,
         "flat_groups": _mean(flat),
         "dropped_groups": float(scored.dropped.sum()),
         "tokens_per_turn": _mean([float(len(decision.token_ids)) for decision in decisions]),

@@ -7,22 +7,21 @@ without fusion is an ablation.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch.nn.utils.rnn import pad_sequence
 
 from wmrl_gym.algorithms.advantages import group_advantages
 from wmrl_gym.algorithms.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
-from wmrl_gym.algorithms.grpo import GRPOSettings, grpo_loss
+from wmrl_gym.algorithms.grpo import GRPOSettings
+from wmrl_gym.algorithms.policy_update import PolicyUpdate, TrainablePolicy, frozen_copy
+from wmrl_gym.algorithms.random_state import random_state, set_random_state
 from wmrl_gym.algorithms.rollout import GroupPlan, StageClock, collect
 from wmrl_gym.algorithms.step_metrics import rollout_metrics
-from wmrl_gym.core import Group, Trajectory, fingerprint
+from wmrl_gym.core import Group, Policy, Trajectory, fingerprint
 from wmrl_gym.proxy.reward_proxy import RewardProxy, ScoredStep
 from wmrl_gym.proxy.vector_env import RewardProxyVectorEnv
 
@@ -40,6 +39,10 @@ class WMRLGRPOSettings:
     weight_decay: float = 0.0
     normalise_by_std: bool = False
     """Divide advantages by their group's standard deviation; the paper centres only."""
+    epochs: int = 1
+    """Passes over a step's trajectories."""
+    minibatch: int | None = None
+    """Trajectories per optimiser step; None takes all of a step's in one, so that every gradient is on-policy."""
     microbatch: int = 16
     """Trajectories whose gradients are computed at the same time; does not change the result beyond rounding."""
     checkpoint_every: int = 10
@@ -49,67 +52,81 @@ class WMRLGRPOSettings:
 
     def __post_init__(self) -> None:
         """Refuse numbers that cannot train."""
-        for name in ("steps", "groups_per_step", "microbatch", "checkpoint_every", "keep_checkpoints"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"algorithm.{name} is {getattr(self, name)}: give at least 1")
+        counts = ("steps", "groups_per_step", "epochs", "minibatch", "microbatch", "checkpoint_every")
+        for name in (*counts, "keep_checkpoints"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"algorithm.{name} is {value}: give at least 1")
         if self.group_size < 2:
             raise ValueError(f"algorithm.group_size is {self.group_size}: advantages compare, so give at least 2")
-        if self.learning_rate <= 0 or self.temperature <= 0:
-            raise ValueError(
-                f"algorithm.learning_rate ({self.learning_rate}) and temperature ({self.temperature}) must be positive"
-            )
+        for name in ("learning_rate", "temperature", "max_grad_norm"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"algorithm.{name} is {getattr(self, name)}: give a positive number")
+        if self.seed < 0:
+            raise ValueError(f"algorithm.seed is {self.seed}: give 0 or more")
 
 
 class WMRLGRPO:
     """Trains a policy.
 
     Args:
-        policy: acts and is trained; a `core.Policy` that also has ``parameters``, ``state_dict``, ``load_state_dict``
-            and ``frozen_copy``, such as `CausalLMPolicy`.
+        policy: acts and is trained, for example a `CausalLMPolicy`, or a `torch.nn.Module` with ``act`` and
+            ``log_probs``.
         vector_env: plays the episodes, with the world model and the executor inside; needs groups_per_step x group_size
             environments.
         tasks: what to train on.
         proxy: anchoring, debiasing, fusion.
         settings: of the algorithm.
+        reference: policy of the KL penalty; default a frozen copy of the policy as it is now.
         reset_options: options of `reset` that begin an episode of a task; default none.
         directory: where checkpoints go; None keeps none.
         on_step: called with the step's number and its metrics before that step's checkpoint is written.
 
     Raises:
-        ValueError: if there are no tasks or too few environments.
+        ValueError: if there are no tasks, too few environments, or neither a world model nor executions for some group.
     """
 
     def __init__(
         self,
-        policy: Any,
+        policy: TrainablePolicy,
         vector_env: RewardProxyVectorEnv,
         tasks: Sequence[str],
         proxy: RewardProxy,
         settings: WMRLGRPOSettings,
         *,
+        reference: Policy | None = None,
         reset_options: Callable[[str], Mapping[str, Any]] | None = None,
         directory: Path | None = None,
         on_step: Callable[[int, dict[str, float | None]], None] | None = None,
     ) -> None:
-        if not tasks:
-            raise ValueError("WMRLGRPO got no tasks: name at least one")
-        if vector_env.num_envs < settings.groups_per_step * settings.group_size:
-            raise ValueError(
-                f"{settings.groups_per_step} groups of {settings.group_size} need as many environments; the vector "
-                f"environment has {vector_env.num_envs}"
-            )
+        _check_parts(vector_env, tasks, proxy, settings)
         self.policy, self.vector_env, self.proxy, self.settings = policy, vector_env, proxy, settings
         self.tasks = list(tasks)
         self.reset_options = reset_options or (lambda task: {})
         self.directory, self.on_step = directory, on_step
-        self.reference = policy.frozen_copy() if settings.loss.kl_coefficient else None
-        self.optimizer = torch.optim.AdamW(
-            list(policy.parameters()), lr=settings.learning_rate, weight_decay=settings.weight_decay
+        if reference is None and settings.loss.kl_coefficient:
+            reference = frozen_copy(policy)
+        self.updater = PolicyUpdate(
+            policy,
+            reference,
+            settings.loss,
+            learning_rate=settings.learning_rate,
+            weight_decay=settings.weight_decay,
+            max_grad_norm=settings.max_grad_norm,
+            temperature=settings.temperature,
+            epochs=settings.epochs,
+            minibatch=settings.minibatch,
+            microbatch=settings.microbatch,
         )
         self.next_step = 0
 
     def train(self) -> None:
-        """Run the steps that are left, writing a checkpoint every ``checkpoint_every`` steps and at the end."""
+        """Run the steps that are left, writing a checkpoint every ``checkpoint_every`` steps and at the end.
+
+        Raises:
+            WorldModelError: if the world model fails as a whole. What `on_step` and the checkpoints have written stays.
+            ExecutorError: if executions fail again and again; likewise.
+        """
         while self.next_step < self.settings.steps:
             step = self.next_step
             metrics = self.step(step)
@@ -135,7 +152,7 @@ class WMRLGRPO:
         with clock.stage("score"):
             scored = self.proxy.score(step, groups)
         with clock.stage("update"):
-            update = self._update(self._learnable(groups, scored))
+            update = self.updater.update(self._learnable(groups, scored), seed=(self.settings.seed, step))
         return {
             **rollout_metrics(groups, scored),
             **update,
@@ -171,61 +188,6 @@ class WMRLGRPO:
             learnable += [(trajectory, float(weight) * a) for trajectory, a in pairs if a is not None]
         return learnable
 
-    def _update(self, learnable: Sequence[tuple[Trajectory, float]]) -> dict[str, float | None]:
-        """One optimiser step on the whole batch; none if there is nothing to learn from."""
-        names = ("loss", "policy_loss", "kl", "entropy", "clip_fraction", "importance_ratio", "grad_norm")
-        if not learnable:
-            return dict.fromkeys(names)
-        self.optimizer.zero_grad(set_to_none=True)
-        n_tokens = sum(len(turn.decision.token_ids) for trajectory, _ in learnable for turn in trajectory.turns)
-        totals: dict[str, float] = {}
-        for start in range(0, len(learnable), self.settings.microbatch):
-            part = learnable[start : start + self.settings.microbatch]
-            loss, metrics = self._loss(part, n_sequences=len(learnable), n_tokens=n_tokens)
-            loss.backward()  # type: ignore[no-untyped-call]
-            for name, value in {**metrics, "loss": float(loss.detach())}.items():
-                share = 1.0 if name == "loss" else len(part) / len(learnable)
-                totals[name] = totals.get(name, 0.0) + share * value
-        norm = torch.nn.utils.clip_grad_norm_(list(self.policy.parameters()), self.settings.max_grad_norm)
-        if not torch.isfinite(norm):
-            raise FloatingPointError(
-                "the gradient is not finite: the weights were left as they were. Lower algorithm.learning_rate, or look "
-                "for a policy whose log-probabilities overflow; the last checkpoint is intact."
-            )
-        self.optimizer.step()
-        return {**totals, "grad_norm": float(norm)}
-
-    def _loss(
-        self, part: Sequence[tuple[Trajectory, float]], *, n_sequences: int, n_tokens: int
-    ) -> tuple[torch.Tensor, dict[str, float]]:
-        """Loss of some trajectories as their share of the whole batch's. A trajectory's turns are one sequence."""
-        decisions = [turn.decision for trajectory, _ in part for turn in trajectory.turns]
-        turns = [len(trajectory.turns) for trajectory, _ in part]
-        temperature = self.settings.temperature
-        log_probs, entropy, mask = self.policy.log_probs(decisions, temperature=temperature)
-        reference = None
-        if self.reference is not None:
-            with torch.no_grad():
-                reference = self.reference.log_probs(decisions, temperature=temperature)[0]
-        old = pad_sequence([torch.from_numpy(d.log_probs) for d in decisions], batch_first=True).to(log_probs)
-
-        def by_trajectory(values: torch.Tensor) -> torch.Tensor:
-            produced = [row[keep] for row, keep in zip(values, mask.bool(), strict=True)]
-            bounds = itertools.pairwise(np.cumsum([0, *turns]))
-            return pad_sequence([torch.cat(produced[start:end]) for start, end in bounds], batch_first=True)
-
-        return grpo_loss(
-            by_trajectory(log_probs),
-            by_trajectory(old),
-            torch.tensor([advantage for _, advantage in part], dtype=log_probs.dtype, device=log_probs.device),
-            by_trajectory(mask),
-            self.settings.loss,
-            reference_log_probs=None if reference is None else by_trajectory(reference),
-            entropy=by_trajectory(entropy),
-            n_sequences=n_sequences,
-            n_tokens=n_tokens,
-        )
-
     def save(self) -> Path | None:
         """Write everything that the next steps depend on."""
         if self.directory is None:
@@ -233,19 +195,21 @@ class WMRLGRPO:
         state = {
             "settings": self._identity(),
             "policy": self.policy.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
+            "optimizer": self.updater.optimizer.state_dict(),
             "proxy": self.proxy.state_dict(),
             "n_executions": self.vector_env.n_executions,
+            "random_state": random_state(),
         }
         return save_checkpoint(self.directory, self.next_step, state, keep=self.settings.keep_checkpoints)
 
     def resume(self) -> int:
         """Go on from the newest complete checkpoint, if there is one. Returns the next step's number.
 
-        The reference policy stays the one given at construction, so construct with the run's initial policy.
+        The reference policy stays the one given at construction, so construct with the run's initial policy. What
+        `on_step` has recorded of the returned step and later ones will come again: drop it.
 
         Raises:
-            ValueError: if the checkpoint belongs to other settings or tasks.
+            ValueError: if the checkpoint belongs to other settings or tasks, or cannot be read.
         """
         path = None if self.directory is None else latest_checkpoint(self.directory)
         if path is None:
@@ -253,13 +217,14 @@ class WMRLGRPO:
         state = load_checkpoint(path)
         if state["settings"] != self._identity():
             raise ValueError(
-                f"{path} was written with other settings or tasks; only algorithm.steps and the checkpoint settings may "
-                "change in mid-run. Start a new run, or resume with the run's own configuration."
+                f"{path} was written with other settings or tasks; only algorithm.steps and the checkpoint settings "
+                "may change in mid-run\n  Start a new run, or resume with the run's own configuration."
             )
         self.policy.load_state_dict(state["policy"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        self.updater.optimizer.load_state_dict(state["optimizer"])
         self.proxy.load_state_dict(state["proxy"])
         self.vector_env.n_executions = int(state["n_executions"])
+        set_random_state(state["random_state"])
         self.next_step = int(state["step"])
         return self.next_step
 
@@ -267,3 +232,20 @@ class WMRLGRPO:
         free = ("steps", "checkpoint_every", "keep_checkpoints")
         settings = {name: value for name, value in asdict(self.settings).items() if name not in free}
         return fingerprint((settings, self.tasks))
+
+
+def _check_parts(
+    vector_env: RewardProxyVectorEnv, tasks: Sequence[str], proxy: RewardProxy, settings: WMRLGRPOSettings
+) -> None:
+    if not tasks:
+        raise ValueError("WMRLGRPO got no tasks: name at least one")
+    if vector_env.num_envs < settings.groups_per_step * settings.group_size:
+        raise ValueError(
+            f"{settings.groups_per_step} groups of {settings.group_size} need as many environments; the vector "
+            f"environment has {vector_env.num_envs}"
+        )
+    if vector_env.world_model is None and proxy.anchors.fraction < 1:
+        raise ValueError(
+            f"there is no world model, but anchors.fraction is {proxy.anchors.fraction}: the other groups would have "
+            "no score\n  Give the vector environment a world model, or execute everything with a fraction of 1."
+        )

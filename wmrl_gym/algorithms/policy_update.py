@@ -1,0 +1,162 @@
+"""From trajectories with advantages to new weights: minibatches, gradients, clipping, AdamW."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch.nn.utils.rnn import pad_sequence
+
+from wmrl_gym.algorithms.grpo import GRPOSettings, grpo_loss
+from wmrl_gym.core import Policy, Trajectory
+
+Learnable = Sequence[tuple[Trajectory, float]]
+"""Trajectories, each with its advantage times its group's weight."""
+
+METRICS = ("loss", "policy_loss", "kl", "entropy", "clip_fraction", "importance_ratio", "grad_norm")
+
+
+class TrainablePolicy(Policy, Protocol):
+    """What a policy needs besides `core.Policy` to be trained. A `torch.nn.Module` has these three."""
+
+    def parameters(self) -> Iterator[torch.nn.Parameter]:
+        """The parameters that are trained."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """Weights to restore the policy."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any], /) -> Any:
+        """Restore what `state_dict` gave."""
+        ...
+
+
+def frozen_copy(policy: Any) -> Policy:
+    """A copy whose weights never change: the policy's own ``frozen_copy`` if it has one, else a deep copy."""
+    if hasattr(policy, "frozen_copy"):
+        return policy.frozen_copy()  # type: ignore[no-any-return]
+    twin = copy.deepcopy(policy)
+    for parameter in twin.parameters():
+        parameter.requires_grad_(False)
+    return twin  # type: ignore[no-any-return]
+
+
+class PolicyUpdate:
+    """Improves a policy on scored trajectories. A trajectory's turns are one sequence of the loss.
+
+    Args:
+        policy: is trained.
+        reference: of the KL penalty; None if the loss has none.
+        loss: settings of the loss.
+        learning_rate: of AdamW.
+        weight_decay: of AdamW.
+        max_grad_norm: longer gradients are scaled down to it.
+        temperature: at which the trajectories were sampled.
+        epochs: passes over a step's trajectories.
+        minibatch: trajectories per optimiser step, drawn at random; None for all of the step's in one.
+        microbatch: trajectories whose gradients are computed at the same time; changes nothing but rounding.
+    """
+
+    def __init__(
+        self,
+        policy: TrainablePolicy,
+        reference: Policy | None,
+        loss: GRPOSettings,
+        *,
+        learning_rate: float,
+        weight_decay: float = 0.0,
+        max_grad_norm: float = 1.0,
+        temperature: float = 1.0,
+        epochs: int = 1,
+        minibatch: int | None = None,
+        microbatch: int = 16,
+    ) -> None:
+        self.policy, self.reference, self.loss = policy, reference, loss
+        self.max_grad_norm, self.temperature = max_grad_norm, temperature
+        self.epochs, self.minibatch, self.microbatch = epochs, minibatch, microbatch
+        self.optimizer = torch.optim.AdamW(list(policy.parameters()), lr=learning_rate, weight_decay=weight_decay)
+
+    def update(self, learnable: Learnable, seed: Sequence[int]) -> dict[str, float | None]:
+        """One optimiser step per minibatch; none if there is nothing to learn from.
+
+        Args:
+            learnable: what to learn from.
+            seed: of the order of the minibatches.
+
+        Returns:
+            Means over the optimiser steps, and "updates", their number. Unknown is None.
+
+        Raises:
+            FloatingPointError: if a gradient is not finite. The weights are then left as they were.
+        """
+        steps = [self._optimise(batch) for batch in self._minibatches(learnable, seed)]
+        means = {name: float(np.mean([step[name] for step in steps])) for name in (steps[0] if steps else ())}
+        return {**dict.fromkeys(METRICS), **means, "updates": float(len(steps))}
+
+    def _minibatches(self, learnable: Learnable, seed: Sequence[int]) -> Iterator[Learnable]:
+        for epoch in range(self.epochs if learnable else 0):
+            if self.minibatch is None:
+                yield learnable
+                continue
+            order = np.random.default_rng([*seed, epoch]).permutation(len(learnable))
+            for start in range(0, len(order), self.minibatch):
+                # In the order given, so that trajectories of one group stay together and share their prompt.
+                yield [learnable[i] for i in sorted(order[start : start + self.minibatch])]
+
+    def _optimise(self, batch: Learnable) -> dict[str, float]:
+        self.optimizer.zero_grad(set_to_none=True)
+        n_tokens = _count_tokens(batch)
+        totals: dict[str, float] = {}
+        for start in range(0, len(batch), self.microbatch):
+            part = batch[start : start + self.microbatch]
+            loss, metrics = self._loss(part, n_sequences=len(batch), n_tokens=n_tokens)
+            loss.backward()  # type: ignore[no-untyped-call]
+            totals["loss"] = totals.get("loss", 0.0) + float(loss.detach())
+            for name, value in metrics.items():
+                totals[name] = totals.get(name, 0.0) + value * _count_tokens(part) / n_tokens
+        norm = torch.nn.utils.clip_grad_norm_(list(self.policy.parameters()), self.max_grad_norm)
+        if not torch.isfinite(norm):
+            raise FloatingPointError(
+                f"the gradient is not finite (norm {float(norm)}); the weights were left as they were\n"
+                "  Lower algorithm.learning_rate, or look for a policy whose log-probabilities overflow. The last "
+                "checkpoint is intact."
+            )
+        self.optimizer.step()
+        return {**totals, "grad_norm": float(norm)}
+
+    def _loss(self, part: Learnable, *, n_sequences: int, n_tokens: int) -> tuple[torch.Tensor, dict[str, float]]:
+        """Loss of some trajectories as their share of the whole batch's."""
+        decisions = [turn.decision for trajectory, _ in part for turn in trajectory.turns]
+        turns = [len(trajectory.turns) for trajectory, _ in part]
+        log_probs, entropy, mask = self.policy.log_probs(decisions, temperature=self.temperature)
+        reference = None
+        if self.reference is not None:
+            with torch.no_grad():
+                reference = self.reference.log_probs(decisions, temperature=self.temperature)[0]
+        old = pad_sequence([torch.from_numpy(d.log_probs) for d in decisions], batch_first=True).to(log_probs)
+
+        def by_trajectory(values: torch.Tensor) -> torch.Tensor:
+            produced = [row[keep] for row, keep in zip(values, mask.bool(), strict=True)]
+            bounds = itertools.pairwise(np.cumsum([0, *turns]))
+            return pad_sequence([torch.cat(produced[start:end]) for start, end in bounds], batch_first=True)
+
+        return grpo_loss(
+            by_trajectory(log_probs),
+            by_trajectory(old),
+            torch.tensor([advantage for _, advantage in part], dtype=log_probs.dtype, device=log_probs.device),
+            by_trajectory(mask),
+            self.loss,
+            reference_log_probs=None if reference is None else by_trajectory(reference),
+            entropy=by_trajectory(entropy),
+            n_sequences=n_sequences,
+            n_tokens=n_tokens,
+        )
+
+
+def _count_tokens(learnable: Learnable) -> int:
+    return sum(len(turn.decision.token_ids) for trajectory, _ in learnable for turn in trajectory.turns)
