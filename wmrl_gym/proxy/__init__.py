@@ -3,7 +3,8 @@
 from wmrl_gym.proxy.anchoring import AnchorDraw, RandomAnchors
 from wmrl_gym.proxy.debiasing import IsotonicDebiaser
 from wmrl_gym.proxy.fusion import InverseVarianceFusion, group_residual, group_weights
-from wmrl_gym.proxy.reward_proxy import Pair, RewardProxy, ScoredStep
+from wmrl_gym.proxy.ledger import Pair
+from wmrl_gym.proxy.reward_proxy import RewardProxy, ScoredStep
 from wmrl_gym.proxy.vector_env import RewardProxyVectorEnv
 from wmrl_gym.proxy.wrapper import RewardProxyWrapper
 

@@ -42,9 +42,7 @@ class RandomAnchors:
         ValueError: for a fraction outside [0, 1] or a negative count.
     """
 
-    def __init__(
-        self, fraction: float = 0.1, min_per_step: int = 1, max_in_flight: int = 24, seed: int = 0
-    ) -> None:
+    def __init__(self, fraction: float = 0.1, min_per_step: int = 1, max_in_flight: int = 24, seed: int = 0) -> None:
         if not 0 <= fraction <= 1:
             raise ValueError(f"RandomAnchors.fraction is {fraction}: give a probability between 0 and 1")
         if min_per_step < 0:
@@ -72,7 +70,9 @@ class RandomAnchors:
         keys = list(group_keys)
         if len(set(keys)) != len(keys):
             twice = sorted({key for key in keys if keys.count(key) > 1})
-            raise ValueError(f"group keys {twice} occur more than once in step {step}: make them unique, e.g. '3:titanic'")
+            raise ValueError(
+                f"group keys {twice} occur more than once in step {step}: make them unique, e.g. '3:titanic'"
+            )
         uniform_G = np.array([self._uniform(step, key) for key in keys], float)
         is_anchor_G = uniform_G < self.fraction
         if self.fraction > 0:
@@ -97,7 +97,5 @@ class RandomAnchors:
         f, forced = self.fraction, min(self.min_per_step, n_groups)
         if f in (0.0, 1.0) or forced == 0:
             return f
-        short = sum(
-            (forced - k) * math.comb(n_groups, k) * f**k * (1 - f) ** (n_groups - k) for k in range(forced)
-        )
+        short = sum((forced - k) * math.comb(n_groups, k) * f**k * (1 - f) ** (n_groups - k) for k in range(forced))
         return f + short / n_groups

@@ -23,13 +23,13 @@ class IsotonicDebiaser:
 
     Three forms of the same regression:
 
-    - ``"centred"`` interpolates between the centres of isotonic regression's plateaus. The plain fit gives everything on
-      a plateau the same score, and a group whose members share a plateau has no advantage to learn from; this form is
-      strictly increasing there. From the outer centres on it goes straight on to the ends of the observed predictions,
+    - ``"centred"`` interpolates between the centres of isotonic regression's plateaus. The plain fit gives everything
+      on a plateau the same score, and a group whose members share a plateau has no advantage to learn from; this form
+      is strictly increasing there. From the outer centres it goes straight on to the ends of the observed predictions,
       but never leaves the range of the executed scores.
     - ``"step"`` is scikit-learn's fit as it is: plateaus, and ramps between them.
-    - ``"binned"`` is the form of the paper's authors: the mean of each of 10 equal bins on [0, 1], made monotone with the
-      bin counts as weights, linear between the centres of the bins.
+    - ``"binned"`` is the form of the paper's authors: the mean of each of 10 equal bins on [0, 1], made monotone with
+      the bin counts as weights, linear between the centres of the bins.
 
     Every form is constant outside the predictions it was fitted on: there is no evidence out there.
 
@@ -45,15 +45,15 @@ class IsotonicDebiaser:
         knots_x_, knots_y_: the fitted piecewise linear map, each of shape (K,).
     """
 
-    def __init__(
-        self, min_pairs: int = 200, refit_every: int = 64, window: int = 5000, form: Form = "centred"
-    ) -> None:
+    def __init__(self, min_pairs: int = 200, refit_every: int = 64, window: int = 5000, form: Form = "centred") -> None:
         if form not in get_args(Form):
             raise ValueError(f"IsotonicDebiaser.form is {form!r}: choose one of {', '.join(get_args(Form))}")
         if min_pairs < 1 or refit_every < 1:
             raise ValueError(f"min_pairs ({min_pairs}) and refit_every ({refit_every}) must be at least 1")
         if window < min_pairs:
-            raise ValueError(f"window ({window}) is smaller than min_pairs ({min_pairs}): the map would never be fitted")
+            raise ValueError(
+                f"window ({window}) is smaller than min_pairs ({min_pairs}): the map would never be fitted"
+            )
         self.min_pairs = min_pairs
         self.refit_every = refit_every
         self.window = window

@@ -72,7 +72,7 @@ class InverseVarianceFusion:
 
     def __init__(self, half_life: float = 64, warmup: int = 32, clip: tuple[float, float] = (1.0, 4.0)) -> None:
         if half_life <= 0 or warmup < 1:
-            raise ValueError(f"half_life is {half_life}, warmup {warmup}: give a positive half-life, and 1 group or more")
+            raise ValueError(f"half_life is {half_life}, warmup {warmup}: give a positive half-life, at least 1 group")
         low, high = (float(bound) for bound in clip)
         if not 0 < low <= high:
             raise ValueError(f"clip is {tuple(clip)}: give two positive numbers, the smaller one first")

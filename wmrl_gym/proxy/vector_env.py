@@ -1,17 +1,15 @@
 """Many episodes at once: predictions in one batch, anchors really executed beside them.
 
 Two faces of the same thing. Gymnasium's `VectorEnv` (`reset`, `step`) for code that knows nothing of groups, and
-EnvPool's `send`/`recv` for a trainer: `send` returns at once, `recv` hands back the episodes that are ready, and
-nobody waits for an anchor but the anchor.
+EnvPool's `send`/`recv` for a trainer: `recv` hands back the episodes that are ready, and nobody waits for an anchor but
+the anchor.
 """
 
 from __future__ import annotations
 
-from collections import deque
+import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import gymnasium as gym
 import numpy as np
@@ -19,36 +17,14 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 from numpy.typing import NDArray
 
-from wmrl_gym.core import (
-    Executor,
-    ExecutorError,
-    ExpensiveRewardEnv,
-    Outcome,
-    Submission,
-    Trajectory,
-    WorldModel,
-)
+from wmrl_gym.core import Executor, WorldModel
+from wmrl_gym.proxy.anchor_execution import AnchorExecutions
+from wmrl_gym.proxy.episode import Episode, expensive_env
 from wmrl_gym.proxy.prediction import predict_batch
 from wmrl_gym.proxy.reward_proxy import RewardProxy
 
 Mode = Literal["lockstep", "async"]
 Received = tuple[list[Any], list[float], list[bool], list[bool], list[dict[str, Any]], list[int]]
-
-
-@dataclass
-class _Row:
-    """One episode being played."""
-
-    env: ExpensiveRewardEnv[Any, Any]
-    is_anchor: bool = False
-    propensity: float = 0.0
-    episode: int = -1
-    submission: Submission | None = None
-    predicted: Outcome | None = None
-    future: Future[Outcome] | None = None
-    predicted_scores: list[float | None] = field(default_factory=list)
-    executed_scores: list[float | None] = field(default_factory=list)
-    over: bool = True
 
 
 class RewardProxyVectorEnv(VectorEnv[Any, Any, Any]):
@@ -58,11 +34,11 @@ class RewardProxyVectorEnv(VectorEnv[Any, Any, Any]):
         env_fns: make the environments.
         world_model: predicts outcomes; None executes everything.
         executor: really executes the anchors; None calls the environment's own `execute`, one after the other.
-        proxy: calibrates the rewards of `step` and draws and records anchors for episodes begun by `reset`. A trainer
-            that scores groups itself leaves it None and marks anchors in `reset_episodes`.
+        proxy: calibrates what is told of predictions, and draws and records anchors for episodes begun by `reset`. A
+            trainer that scores groups itself leaves it None and marks anchors in `reset_episodes`.
         mode: "lockstep" waits for all episodes at each `recv`, which makes a run repeatable bit for bit; "async" hands
             back what is ready.
-        max_in_flight: executions that are handed to the executor at the same time.
+        max_in_flight: executions that are handed to the executor at the same time; default the proxy's, else 24.
         max_consecutive_failures: unknown executions in a row after which `ExecutorError` stops the run.
     """
 
@@ -76,28 +52,40 @@ class RewardProxyVectorEnv(VectorEnv[Any, Any, Any]):
         *,
         proxy: RewardProxy | None = None,
         mode: Mode = "lockstep",
-        max_in_flight: int = 24,
+        max_in_flight: int | None = None,
         max_consecutive_failures: int = 16,
     ) -> None:
         if not env_fns:
             raise ValueError("RewardProxyVectorEnv got no env_fns: give at least one")
-        if mode not in ("lockstep", "async"):
+        if mode not in get_args(Mode):
             raise ValueError(f"mode is {mode!r}: choose 'lockstep' or 'async'")
-        self._rows = [_Row(expensive_env(make())) for make in env_fns]
-        self.num_envs = len(self._rows)
-        self.single_observation_space = self._rows[0].env.observation_space
-        self.single_action_space = self._rows[0].env.action_space
+        if max_in_flight is None:
+            max_in_flight = 24 if proxy is None else proxy.anchors.max_in_flight
+        self._episodes = [Episode(expensive_env(make())) for make in env_fns]
+        self.num_envs = len(self._episodes)
+        self.single_observation_space = self._episodes[0].env.observation_space
+        self.single_action_space = self._episodes[0].env.action_space
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
-        self.world_model, self.executor, self.proxy = world_model, executor, proxy
-        self.mode, self.max_in_flight = mode, max_in_flight
-        self.max_consecutive_failures = max_consecutive_failures
-        self._failures = 0
-        self._sent: list[int] = []
-        self._waiting: deque[int] = deque()
+        self.world_model, self.proxy, self.mode = world_model, proxy, mode
+        self._executions = AnchorExecutions(executor, max_in_flight, max_consecutive_failures)
+        self._sent: set[int] = set()
+        self._episode_numbers = [-1] * self.num_envs
         self._observations: list[Any] = [None] * self.num_envs
-        self.n_executions = 0
-        """Submissions really executed so far."""
+
+    @property
+    def executor(self) -> Executor | None:
+        """Who executes the anchors."""
+        return self._executions.executor
+
+    @property
+    def n_executions(self) -> int:
+        """Submissions handed to execution so far; a trainer sets it when it resumes."""
+        return self._executions.n_started
+
+    @n_executions.setter
+    def n_executions(self, count: int) -> None:
+        self._executions.n_started = count
 
     # ---- EnvPool's face: episodes come and go one by one -------------------------------------------------------
 
@@ -109,184 +97,177 @@ class RewardProxyVectorEnv(VectorEnv[Any, Any, Any]):
         seeds: Sequence[int | None] | None = None,
         options: Sequence[Mapping[str, Any] | None] | None = None,
     ) -> list[Any]:
-        """Begin an episode in each of ``env_ids``; returns their first observations.
+        """Begin an episode in each of ``env_ids``, giving up one that may be running there.
 
         Args:
             env_ids: which environments.
-            is_anchor: whether each episode is really executed; default none, or all without a world model.
+            is_anchor: whether each episode is really executed; default none, or all if there is no world model.
             seeds: one per environment.
             options: options of `reset`, one mapping per environment.
-        """
-        observations = []
-        for position, env_id in enumerate(env_ids):
-            row = self._rows[env_id]
-            anchor = bool(is_anchor[position]) if is_anchor is not None else False
-            row.is_anchor = anchor or self.world_model is None
-            row.propensity, row.over = float(row.is_anchor), False
-            row.submission = row.predicted = row.future = None
-            row.predicted_scores, row.executed_scores = [], []
-            seed = seeds[position] if seeds is not None else None
-            observation, _ = row.env.reset(seed=seed, options=dict(options[position] or {}) if options else None)
-            observations.append(observation)
-        return observations
 
-    def send(self, actions: Sequence[Any], env_ids: Sequence[int]) -> None:
-        """Hand in one action for each of ``env_ids``. Anchors begin to execute, the rest is predicted in one batch.
+        Returns:
+            The first observation of each.
 
         Raises:
-            WorldModelError: if the world model fails. The episodes stay as they were before the call's actions, which
-                may be sent again.
-            gymnasium.error.ResetNeeded: if an episode has not begun.
+            ValueError: if an episode would be neither predicted nor executed, or the lengths differ.
         """
-        submissions = {}
-        for action, env_id in zip(actions, env_ids, strict=True):
-            if self._rows[env_id].over:
-                raise gym.error.ResetNeeded(f"environment {env_id} has no running episode: reset it first")
-            submissions[env_id] = self._rows[env_id].env.submit(action)
-        to_predict = {i: s for i, s in submissions.items() if s is not None and self.world_model is not None}
-        predictions = predict_batch(self.world_model, list(to_predict.values())) if self.world_model else []
-        outcomes = dict(zip(to_predict, predictions, strict=True))
-        for env_id, submission in submissions.items():
-            row = self._rows[env_id]
-            row.submission, row.predicted, row.future = submission, outcomes.get(env_id), None
-            if submission is not None and row.is_anchor:
-                self._waiting.append(env_id)
-            self._sent.append(env_id)
-        self._feed_executor()
+        return [observation for observation, _ in self._begin(env_ids, is_anchor, None, seeds, options)]
 
-    def recv(self) -> Received:
+    def _begin(
+        self,
+        env_ids: Sequence[int],
+        is_anchor: Sequence[bool] | None,
+        propensities: Sequence[float] | None,
+        seeds: Sequence[int | None] | None,
+        options: Sequence[Mapping[str, Any] | None] | None,
+    ) -> list[tuple[Any, dict[str, Any]]]:
+        anchors = [self.world_model is None] * len(env_ids) if is_anchor is None else [bool(a) for a in is_anchor]
+        if self.world_model is None and not all(anchors):
+            raise ValueError(
+                "an episode that is no anchor needs a world model to predict it, and this vector environment has none\n"
+                "  Mark all episodes as anchors (an anchor fraction of 1), or give it a world_model."
+            )
+        columns = (
+            env_ids,
+            anchors,
+            propensities if propensities is not None else [float(anchor) for anchor in anchors],
+            seeds if seeds is not None else [None] * len(env_ids),
+            options if options is not None else [None] * len(env_ids),
+        )
+        begun = []
+        for env_id, anchor, propensity, seed, option in list(zip(*columns, strict=True)):
+            episode = self._episodes[env_id]
+            self._sent.discard(env_id)
+            self._executions.discard(env_id)
+            begun.append(episode.env.reset(seed=seed, options=None if option is None else dict(option)))
+            episode.begin(is_anchor=anchor, propensity=propensity)
+        return begun
+
+    def send(self, actions: Sequence[Any], env_ids: Sequence[int]) -> None:
+        """Hand in one action for each of ``env_ids``: anchors begin to execute, then all is predicted in one batch.
+
+        Raises:
+            WorldModelError: if the world model fails. Nothing is lost: the actions stand, anchors go on executing, and
+                either the same `send` or `recv` asks the world model again.
+            gymnasium.error.ResetNeeded: if an episode has not begun.
+            ValueError: if an environment has not yet given back what was sent before.
+        """
+        by_id = dict(zip(env_ids, actions, strict=True))
+        is_retry = bool(self._unpredicted())
+        if len(by_id) != len(env_ids) or (not is_retry and self._sent & set(by_id)):
+            busy = sorted(self._sent & set(by_id))
+            raise ValueError(
+                f"send: an environment occurs twice in {list(env_ids)}, or still waits ({busy}): recv first"
+            )
+        for env_id in by_id:
+            if self._episodes[env_id].over:
+                raise gym.error.ResetNeeded(f"environment {env_id} has no running episode: reset it first")
+        for env_id, action in by_id.items():
+            if env_id in self._sent:
+                continue
+            episode = self._episodes[env_id]
+            submission = episode.submit(action)
+            self._sent.add(env_id)
+            if submission is not None and episode.is_anchor:
+                self._executions.request(env_id, submission, episode.env.execute)
+        self._predict()
+
+    def recv(self, timeout: float | None = None) -> Received:
         """The episodes that are ready: all that were sent ("lockstep"), or those there are, at least one ("async").
+
+        Args:
+            timeout: seconds to wait for executions; None waits as long as they take.
 
         Returns:
             Observations, rewards, terminated, truncated, infos and env_ids, each a list with one entry per episode, in
-            the order of ``env_ids``. An info holds "submission", "predicted", "executed" and "outcome" (what the agent
-            was told), and at the end of an episode "predicted_score" and "executed_score".
+            ascending order of ``env_ids``. For the infos see `Episode.advance`.
 
         Raises:
             ExecutorError: if executions failed too often in a row.
+            TimeoutError: if executions took longer; what they will return can still be received later.
+            WorldModelError: if the world model failed in `send`, and does so again.
             ValueError: if nothing was sent.
         """
         if not self._sent:
             raise ValueError("recv: nothing was sent; call send first")
-        ready = self._wait_for_ready()
-        self._sent = [env_id for env_id in self._sent if env_id not in ready]
-        columns: Received = ([], [], [], [], [], [])
+        self._predict()
+        ready = self._wait_for_ready(None if timeout is None else time.monotonic() + timeout)
         for env_id in ready:
-            observation, reward, terminated, truncated, info = self._advance(env_id)
-            for column, value in zip(columns, (observation, reward, terminated, truncated, info, env_id), strict=True):
-                column.append(value)  # type: ignore[arg-type]
-        return columns
+            if self._is_executing(env_id):
+                self._episodes[env_id].executed = self._executions.take(env_id)
+        self._executions.start()
+        self._executions.raise_if_failing()
+        received: Received = ([], [], [], [], [], [])
+        for env_id in ready:
+            self._sent.remove(env_id)
+            step = self._episodes[env_id].advance(has_world_model=self.world_model is not None, proxy=self.proxy)
+            for column, value in zip(received, (*step, env_id), strict=True):
+                column.append(value)  # type: ignore[attr-defined]
+        return received
 
-    def _feed_executor(self) -> None:
-        in_flight = sum(self._is_executing(env_id) for env_id in self._sent)
-        while self._waiting and in_flight < self.max_in_flight:
-            row = self._rows[self._waiting.popleft()]
-            assert row.submission is not None  # only submissions wait
-            row.future = self._execute(row, row.submission)
-            in_flight += 1
+    def _unpredicted(self) -> list[Episode]:
+        sent = [self._episodes[env_id] for env_id in sorted(self._sent)]
+        return [e for e in sent if self.world_model is not None and e.submission is not None and e.predicted is None]
+
+    def _predict(self) -> None:
+        episodes = self._unpredicted()
+        if self.world_model is not None and episodes:
+            outcomes = predict_batch(self.world_model, [e.submission for e in episodes if e.submission is not None])
+            for episode, outcome in zip(episodes, outcomes, strict=True):
+                episode.predicted = outcome
 
     def _is_executing(self, env_id: int) -> bool:
-        future = self._rows[env_id].future
-        return future is not None and not future.done()
+        episode = self._episodes[env_id]
+        return episode.is_anchor and episode.submission is not None and episode.executed is None
 
-    def _execute(self, row: _Row, submission: Submission) -> Future[Outcome]:
-        self.n_executions += 1
-        if self.executor is not None:
-            try:
-                return self.executor.submit(submission)
-            except Exception as error:
-                return _completed(unknown_outcome(error))
-        try:
-            return _completed(row.env.execute(submission))
-        except Exception as error:
-            return _completed(unknown_outcome(error))
-
-    def _wait_for_ready(self) -> list[int]:
+    def _wait_for_ready(self, deadline: float | None) -> list[int]:
         while True:
-            self._feed_executor()
-            waiting = set(self._waiting)
-            open_ids = [i for i in self._sent if i in waiting or self._is_executing(i)]
-            ready = sorted(set(self._sent) - set(open_ids))
-            if not open_ids or (self.mode == "async" and ready):
+            running = [i for i in sorted(self._sent) if self._is_executing(i) and not self._executions.is_done(i)]
+            ready = sorted(self._sent - set(running))
+            if not running or (self.mode == "async" and ready):
                 return ready
-            futures = [future for i in open_ids if (future := self._rows[i].future) is not None]
-            wait(futures, return_when=FIRST_COMPLETED)
-
-    def _advance(self, env_id: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        row = self._rows[env_id]
-        executed = None if row.future is None else self._result(row.future)
-        told = executed
-        if executed is None or (executed.score is None and row.predicted is not None):
-            # A failed execution must not end the episode: the agent is told what was predicted, and the trajectory's
-            # executed score stays unknown.
-            told = row.predicted
-        if told is not None and executed is None and self.proxy is not None:
-            told = _recast(told, self.proxy.calibrate(told.score))
-        observation, reward, terminated, truncated, info = row.env.advance(told)
-        own = info.get("outcome")
-        self._note_scores(row, executed, own)
-        info = {**info, "submission": row.submission, "predicted": row.predicted, "executed": executed}
-        info["outcome"] = told if told is not None else own
-        if terminated or truncated:
-            row.over = True
-            info["predicted_score"] = row.env.episode_score(row.predicted_scores) if self.world_model else None
-            info["executed_score"] = row.env.episode_score(row.executed_scores) if row.is_anchor else None
-        return observation, float(reward), bool(terminated), bool(truncated), info
-
-    def _note_scores(self, row: _Row, executed: Outcome | None, own: Outcome | None) -> None:
-        """What the environment scored by itself is known to both streams without cost."""
-        if row.submission is not None:
-            row.predicted_scores.append(None if row.predicted is None else row.predicted.score)
-            row.executed_scores.append(None if executed is None else executed.score)
-        elif own is not None:
-            row.predicted_scores.append(own.score)
-            row.executed_scores.append(own.score)
-
-    def _result(self, future: Future[Outcome]) -> Outcome:
-        try:
-            outcome = future.result()
-        except (Exception, CancelledError) as error:
-            outcome = unknown_outcome(error)
-        self._failures = self._failures + 1 if outcome.score is None else 0
-        if self._failures >= self.max_consecutive_failures:
-            raise ExecutorError(
-                f"{self._failures} executions in a row gave no score; the last one: {outcome.feedback or outcome.status}"
-                f" {outcome.details.get('error', '')}\n  Without executions there are no anchors, and the run would go on"
-                " as world-model-only training.\n  Mend the executor (`wmrl doctor` probes it) and resume the run."
-            )
-        return outcome
+            try:
+                self._executions.wait_for_one(running, deadline)
+            except TimeoutError:
+                tasks = [f"{i} ({s.task_id})" for i in running if (s := self._episodes[i].submission) is not None]
+                raise TimeoutError(f"recv: no execution came back in time; waiting for {', '.join(tasks)}") from None
 
     # ---- Gymnasium's face: all environments in step ------------------------------------------------------------
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode everywhere, or where ``options["reset_mask"]`` is true."""
-        given = dict(options or {})
-        mask = given.pop("reset_mask", np.ones(self.num_envs, bool))
-        env_ids = [int(i) for i in np.flatnonzero(mask)]
-        seeds = list(seed) if isinstance(seed, Sequence) else [None if seed is None else seed + i for i in range(self.num_envs)]
-        draws = [self._draw_episode(env_id) for env_id in env_ids]
-        observations = self.reset_episodes(
-            env_ids,
-            is_anchor=[anchor for anchor, _ in draws],
-            seeds=[seeds[i] for i in env_ids],
-            options=[given] * len(env_ids),
-        )
-        for env_id, observation, (_, propensity) in zip(env_ids, observations, draws, strict=True):
-            self._observations[env_id] = observation
-            self._rows[env_id].propensity = propensity
-        return self._batch(self._observations), {}
+        """Begin an episode everywhere, or where ``options["reset_mask"]`` is true.
 
-    def _draw_episode(self, env_id: int) -> tuple[bool, float]:
-        row = self._rows[env_id]
-        row.episode += 1
-        return (False, 0.0) if self.proxy is None else self.proxy.anchors.draw_episode(row.episode, str(env_id))
+        With a proxy, each episode is drawn as an anchor or not by its environment and its number. Without, those of
+        ``options["is_anchor"]`` (shape (num_envs,)) are. Other options go to the environments.
+        """
+        given = dict(options or {})
+        env_ids = [int(i) for i in np.flatnonzero(given.pop("reset_mask", np.ones(self.num_envs, bool)))]
+        marked = given.pop("is_anchor", None)
+        seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed
+        anchors: list[bool] | None = None if marked is None else [bool(marked[i]) for i in env_ids]
+        propensities = None
+        for env_id in env_ids:
+            self._episode_numbers[env_id] += 1
+        if self.proxy is not None:
+            draws = [self.proxy.anchors.draw_episode(self._episode_numbers[i], str(i)) for i in env_ids]
+            anchors, propensities = [anchor for anchor, _ in draws], [propensity for _, propensity in draws]
+        own_seeds = None if seeds is None else [seeds[i] for i in env_ids]
+        begun = self._begin(env_ids, anchors, propensities, own_seeds, [given] * len(env_ids))
+        infos: dict[str, Any] = {}
+        for env_id, (observation, info) in zip(env_ids, begun, strict=True):
+            self._observations[env_id] = observation
+            infos = self._add_info(infos, info, env_id)
+        return self._batch(), infos
 
     def step(
         self, actions: Any
     ) -> tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
-        """One action for every environment. Episodes that ended must be reset first (no automatic reset)."""
+        """One action for every environment. Episodes that ended must be reset first (no automatic reset).
+
+        After a `WorldModelError`, the same call tries again.
+        """
         self.send(list(iterate(self.action_space, actions)), range(self.num_envs))
         rewards = np.zeros(self.num_envs)
         ended = np.zeros((2, self.num_envs), bool)
@@ -296,51 +277,17 @@ class RewardProxyVectorEnv(VectorEnv[Any, Any, Any]):
                 self._observations[env_id], rewards[env_id] = observation, reward
                 ended[:, env_id] = terminated, truncated
                 infos = self._add_info(infos, info, env_id)
-                if terminated or truncated:
-                    self._record(env_id, info)
-        return self._batch(self._observations), rewards, ended[0], ended[1], infos
+                if self.proxy is not None and (terminated or truncated):
+                    episode, number = self._episodes[env_id], self._episode_numbers[env_id]
+                    episode.record(self.proxy, number, str(env_id), info)
+        return self._batch(), rewards, ended[0], ended[1], infos
 
-    def _record(self, env_id: int, info: Mapping[str, Any]) -> None:
-        row = self._rows[env_id]
-        if self.proxy is not None and row.is_anchor:
-            trajectory = Trajectory((), info["predicted_score"], info["executed_score"])
-            self.proxy.record_episode(row.episode, str(env_id), trajectory, row.propensity)
-
-    def _batch(self, observations: Sequence[Any]) -> Any:
-        empty = create_empty_array(self.single_observation_space, self.num_envs)
-        return concatenate(self.single_observation_space, observations, empty)
+    def _batch(self) -> Any:
+        empty: Any = create_empty_array(self.single_observation_space, self.num_envs)
+        return concatenate(self.single_observation_space, self._observations, empty)
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Close the environments. The executor belongs to whoever made it."""
-        for row in self._rows:
-            row.env.close()
-
-
-def expensive_env(env: gym.Env[Any, Any]) -> ExpensiveRewardEnv[Any, Any]:
-    """The `ExpensiveRewardEnv` inside an environment, past the wrappers that `gymnasium.make` adds.
-
-    Raises:
-        TypeError: if there is none.
-    """
-    inner = env.unwrapped
-    if not isinstance(inner, ExpensiveRewardEnv):
-        raise TypeError(
-            f"{type(inner).__name__} is not an ExpensiveRewardEnv: derive it from wmrl_gym.ExpensiveRewardEnv and write "
-            "submit, execute and advance"
-        )
-    return inner
-
-
-def unknown_outcome(error: BaseException) -> Outcome:
-    """Outcome of an execution that failed for a reason outside the submission."""
-    return Outcome(None, "unknown", "execution failed", details={"error": f"{type(error).__name__}: {error}"})
-
-
-def _completed(outcome: Outcome) -> Future[Outcome]:
-    future: Future[Outcome] = Future()
-    future.set_result(outcome)
-    return future
-
-
-def _recast(outcome: Outcome, score: float | None) -> Outcome:
-    return Outcome(score, outcome.status, outcome.feedback, outcome.source, outcome.seconds, outcome.details)
+        """Give up what waits and close the environments. The executor belongs to whoever made it."""
+        for env_id, episode in enumerate(self._episodes):
+            self._executions.discard(env_id)
+            episode.env.close()
