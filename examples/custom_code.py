@@ -27,7 +27,7 @@ def main() -> None:
     terminated = False
     for alpha in (1000.0, 1.0):
         assert not terminated
-        observation, reward, terminated, truncated, info = env.step(SCRIPT.format(alpha=alpha, **names))
+        observation, reward, terminated, _, info = env.step(SCRIPT.format(alpha=alpha, **names))
         print(f"alpha {alpha:g}: {info['status']}, percentile {info['percentile']:.2f}, reward {float(reward):.3f}")
     print(f"best score of the episode: {info['best_score']:.3f}")
 

@@ -45,9 +45,8 @@ def test_traceback_is_shown_when_asked_for(capsys: pytest.CaptureFixture[str], m
 def test_unknown_competition_names_the_nearest_and_writes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, _, errors = run(
-        "competitions", "prepare", "diabetes_progression", "titanic_survivl", "--data-root", str(tmp_path), capsys=capsys
-    )
+    names = ("diabetes_progression", "titanic_survivl")
+    code, _, errors = run("competitions", "prepare", *names, "--data-root", str(tmp_path), capsys=capsys)
     assert code == 2 and "titanic_survival" in errors
     assert not list(tmp_path.iterdir())
 

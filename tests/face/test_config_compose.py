@@ -18,6 +18,10 @@ def test_argument_that_no_file_mentions_is_taken_if_the_class_has_it() -> None:
     assert compose_config("train", ["env.render_mode=ansi"])["env"]["render_mode"] == "ansi"
 
 
+def test_group_can_be_left_out() -> None:
+    assert "world_model" not in compose_config("train", ["world_model=null", "proxy=all_executed"])
+
+
 @pytest.mark.parametrize(
     ("override", "message"),
     [

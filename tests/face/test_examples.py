@@ -6,10 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from wmrl_gym.envs.mle_dojo.catalogue import prepare
-
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -21,17 +17,19 @@ def run_example(name: str, data_root: Path) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def data_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("competitions")
-    prepare("diabetes_progression", root)
-    return root
-
-
-def test_custom_code_executes_and_the_better_script_scores_higher(data_root: Path) -> None:
-    output = run_example("custom_code.py", data_root)
+def test_custom_code_executes_and_the_better_script_scores_higher(smoke_root: Path) -> None:
+    output = run_example("custom_code.py", smoke_root)
     percentiles = [float(text) for text in re.findall(r"valid, percentile ([\d.]+)", output)]
     assert len(percentiles) == 2 and percentiles[1] > percentiles[0]
+
+
+def test_new_domain_takes_thirty_lines_of_code_and_is_trained_on(smoke_root: Path) -> None:
+    source = (ROOT / "examples" / "new_domain.py").read_text()
+    code = [line for line in source.partition('"""')[2].partition('"""')[2].splitlines() if line.strip()]
+    assert len(code) <= 30
+    rewards = re.findall(r"step (\d): reward ([\d.]+)", run_example("new_domain.py", smoke_root))
+    assert [step for step, _ in rewards] == ["0", "1", "2"]
+    assert all(0 < float(reward) <= 1 for _, reward in rewards)
 
 
 def test_readme_names_only_files_and_make_targets_that_exist() -> None:

@@ -14,7 +14,8 @@ AFTER = {"a": [0.5, 0.7, 0.5, 0.7], "b": [0.6, 0.6, 0.8, 0.8]}
 
 def table() -> FinalTable:
     cost = Cost(trajectories=640, executed_trajectories=80, executions=150, seconds={"rollout": 100.4, "update": 50.2})
-    return FinalTable("quickstart, seed 0", 4, (measure("percentile", BEFORE, AFTER), measure("valid", BEFORE, None)), cost)
+    measures = (measure("percentile", BEFORE, AFTER), measure("valid", BEFORE, None))
+    return FinalTable("quickstart, seed 0", 4, measures, cost)
 
 
 def test_table_says_gain_with_interval_and_cost_in_every_form(tmp_path: Path) -> None:

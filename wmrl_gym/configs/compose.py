@@ -57,8 +57,8 @@ def compose_config(name: str, overrides: Sequence[str] = (), config_dir: Path | 
     for item in group_overrides:
         _check_choice(item, choices)
     search_path = [f"hydra.searchpath=[{config_dir.resolve().as_uri()}]"] if config_dir is not None else []
-    base = _compose(name, search_path + [str(item.input_line) for item in group_overrides])
-    lines = [str(item.input_line) for item in group_overrides]
+    lines = [_group_line(item) for item in group_overrides]
+    base = _compose(name, search_path + lines)
     for item in parsed:
         if item in group_overrides:
             continue
@@ -94,6 +94,11 @@ def _parse(overrides: Sequence[str]) -> list[Override]:
 def _is_group(item: Override, choices: dict[str, list[str]]) -> bool:
     # "proxy=grpo" chooses a member; "proxy.anchors.fraction=1" and "world_model={...}" change values.
     return item.key_or_group in choices and (item.is_delete() or item.value() is None or isinstance(item.value(), str))
+
+
+def _group_line(item: Override) -> str:
+    # "world_model=null" reads as it should; Hydra wants a deletion.
+    return f"~{item.key_or_group}" if item.value() is None and not item.is_delete() else str(item.input_line)
 
 
 def _check_choice(item: Override, choices: dict[str, list[str]]) -> None:
