@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from rich import box
@@ -30,19 +31,14 @@ def evaluate(config: EvaluateConfig) -> int:
     console = Console()
     domain = Domain(config.env, config.tasks)
     policy = config.policy.build()
-    if run is not None:
-        checkpoint = latest_checkpoint(run.checkpoints)
-        if checkpoint is None:
-            raise FileNotFoundError(
-                f"'{run.path}' has no checkpoint yet\n"
-                "  wait for its first one, or evaluate the untrained agent without run="
-            )
+    checkpoint = None if run is None else _newest_checkpoint(run)
+    if checkpoint is not None:
         policy.load_state_dict(load_checkpoint(checkpoint)["policy"])
         console.print(f"agent of {checkpoint}", highlight=False)
     with executor_for(config.execution, domain) as executor:
         result = evaluate_held_out(policy, domain, executor, config.evaluation, config.seed)
     _print(result, console)
-    if run is not None:
+    if run is not None and checkpoint is not None:
         run.write_json(f"evaluation-{checkpoint.name}-s{config.seed}.json", as_data(result))
     return 0
 
@@ -66,6 +62,16 @@ def evaluate_held_out(
 def as_data(result: Evaluation) -> dict[str, Any]:
     """An evaluation as plain data, with the values that a table needs."""
     return {**result.to_dict(), "scores": result.scores(), "valid": result.valid()}
+
+
+def _newest_checkpoint(run: RunDirectory) -> Path:
+    checkpoint = latest_checkpoint(run.checkpoints)
+    if checkpoint is None:
+        raise FileNotFoundError(
+            f"'{run.path}' has no checkpoint yet\n"
+            "  wait for its first one, or evaluate the untrained agent without run="
+        )
+    return checkpoint
 
 
 def _print(result: Evaluation, console: Console) -> None:

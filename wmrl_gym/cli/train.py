@@ -187,8 +187,7 @@ class Run:
 def _check(config: TrainConfig) -> None:
     """Refuse parts that do not go together, before anything is made."""
     if config.world_model is None:
-        anchors = config.proxy.arguments.get("anchors")
-        fraction = anchors.arguments.get("fraction", 0.1) if hasattr(anchors, "arguments") else 0.1
+        fraction = config.proxy.build().anchors.fraction
         if fraction < 1:
             raise ConfigError(
                 f"there is no world model, but proxy.anchors.fraction is {fraction}: other groups would have no score\n"
