@@ -58,7 +58,9 @@ def nano_scripts(overviews: list[Overview], count: int, seed: int) -> Iterator[t
         batch = chosen[start : start + 64]
         prompts = [render_overview(overview, style="compact") for overview in batch]
         seeds = [(seed, start + i) for i in range(len(batch))]
-        for overview, decision in zip(batch, policy.act(prompts, histories=[()] * len(batch), seeds=seeds), strict=True):
+        for overview, decision in zip(
+            batch, policy.act(prompts, histories=[()] * len(batch), seeds=seeds), strict=True
+        ):
             yield overview, parse_action(decision.action).code or ""
 
 
@@ -147,7 +149,12 @@ def main() -> None:
                     "task": s.task_id,
                     "script": s.content,
                     "predicted": {"status": p.status, "score": p.score, "details": dict(p.details)},
-                    "executed": {"status": e.status, "score": e.score, "seconds": e.seconds, "details": dict(e.details)},
+                    "executed": {
+                        "status": e.status,
+                        "score": e.score,
+                        "seconds": e.seconds,
+                        "details": dict(e.details),
+                    },
                 }
                 file.write(json.dumps(row) + "\n")
 

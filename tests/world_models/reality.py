@@ -28,10 +28,9 @@ for job in jobs:
     exception, message, line = None, "", None
     try:
         exec(compile(job["script"], "script.py", "exec"), names)
-    except SystemExit as error:
-        exception = "SystemExit" if error.code else None
     except BaseException as error:
-        exception, message = type(error).__name__, str(error)
+        if not (isinstance(error, SystemExit) and not error.code):
+            exception, message = type(error).__name__, str(error)
         frames = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == "script.py"]
         line = frames[-1] if frames else None
     sys.stdout = sys.__stdout__

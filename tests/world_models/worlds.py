@@ -106,7 +106,25 @@ def churn(root: Path) -> World:
 def reviews(root: Path) -> World:
     """Texts; ``title`` is sometimes missing."""
     rng, n = np.random.default_rng(3), 140
-    words = np.array("good bad fine awful lovely dull bright slow quick book film plot actor story ending".split())
+    words = np.array(
+        [
+            "good",
+            "bad",
+            "fine",
+            "awful",
+            "lovely",
+            "dull",
+            "bright",
+            "slow",
+            "quick",
+            "book",
+            "film",
+            "plot",
+            "actor",
+            "story",
+            "ending",
+        ]
+    )
     texts = [" ".join(rng.choice(words, 8)) for _ in range(n)]
     frame = pd.DataFrame(
         {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from wmrl_gym.world_models.static_analysis.calls import ATTRIBUTES, STORES, SUBSCRIPTS, Call, methods, models
 from wmrl_gym.world_models.static_analysis.faults import api_fault, runtime_fault, shape_fault
@@ -71,7 +71,9 @@ def _array_of_items(interpreter: Expressions, value: Items) -> Array | None:
         inner = as_array(interpreter, value.representative())
         if inner is None:
             return Array(Cells(), None)
-        return dataclasses.replace(inner, shape=None if inner.shape is None else (value.size, *inner.shape), origin=None)
+        return dataclasses.replace(
+            inner, shape=None if inner.shape is None else (value.size, *inner.shape), origin=None
+        )
     parts = [as_array(interpreter, item) for item in value.items]
     if not parts:
         return Array(Cells("float", missing=False), (0,))
@@ -258,7 +260,11 @@ def _reshape(call: Call, array: Array) -> Value:
 @models("numpy.reshape")
 def _np_reshape(call: Call) -> Value:
     array = as_array(call.interpreter, call.first())
-    return UNKNOWN if array is None else reshape(array, _constant_shape(call, call.first(1) or call.kwargs.get("newshape")))
+    return (
+        UNKNOWN
+        if array is None
+        else reshape(array, _constant_shape(call, call.first(1) or call.kwargs.get("newshape")))
+    )
 
 
 @methods(Array, "ravel", "flatten")
@@ -350,7 +356,9 @@ def _sparse(call: Call) -> Value:
     return Array(Cells(), None, sparse=True) if array is None else dataclasses.replace(array, sparse=True, density=None)
 
 
-@methods(Array, "transpose", "dot", "repeat", "nonzero", "item", "flat", "view", "cumsum", "argsort", "swapaxes", "take")
+@methods(
+    Array, "transpose", "dot", "repeat", "nonzero", "item", "flat", "view", "cumsum", "argsort", "swapaxes", "take"
+)
 def _other(call: Call, array: Array) -> Value:
     return Array(array.cells.derived(), None) if array.ndim != 0 else UNKNOWN
 
@@ -366,7 +374,9 @@ def _array(call: Call) -> Value:
     array = as_array(call.interpreter, source)
     if array is None:
         return UNKNOWN
-    kind = dtype_kind(call.kwargs.get("dtype") or call.first(1)) if "dtype" in call.kwargs or len(call.args) > 1 else None
+    kind = (
+        dtype_kind(call.kwargs.get("dtype") or call.first(1)) if "dtype" in call.kwargs or len(call.args) > 1 else None
+    )
     cells = cast(array.cells, kind) if kind is not None else array.cells
     return dataclasses.replace(array, cells=cells)
 
@@ -412,7 +422,11 @@ def _random(call: Call) -> Value:
     else:
         size = call.kwargs.get("size") or (call.first() if name == "random" else call.first(2))
         shape = _constant_shape(call, size) if size is not None else ()
-    return Array(Cells("float", missing=False, fractional=True), shape) if shape != () else Scalar(Cells("float", missing=False))
+    return (
+        Array(Cells("float", missing=False, fractional=True), shape)
+        if shape != ()
+        else Scalar(Cells("float", missing=False))
+    )
 
 
 @models("numpy.random.randint", "numpy.random.choice", "numpy.random.permutation")
@@ -420,13 +434,18 @@ def _random_integers(call: Call) -> Value:
     size = call.kwargs.get("size") or (call.first(2) if call.callee == "randint" else call.first(1))
     if call.callee == "permutation":
         size = call.first()
-        return Array(Cells("int", missing=False), (constant(size) if isinstance(constant(size), int) else call.interpreter.length(size) if size else None,))
+        return Array(
+            Cells("int", missing=False),
+            (constant(size) if isinstance(constant(size), int) else call.interpreter.length(size) if size else None,),
+        )
     shape = _constant_shape(call, size) if size is not None else ()
     kind = "int" if call.callee == "randint" else "unknown"
     return Array(Cells(kind, missing=False, fractional=False), shape) if shape != () else Scalar(Cells(kind))
 
 
-@models("numpy.random.seed", "random.seed", "numpy.random.default_rng", "numpy.random.shuffle", "numpy.set_printoptions")
+@models(
+    "numpy.random.seed", "random.seed", "numpy.random.default_rng", "numpy.random.shuffle", "numpy.set_printoptions"
+)
 def _seed(call: Call) -> Value:
     return UNKNOWN
 
@@ -434,7 +453,14 @@ def _seed(call: Call) -> Value:
 # Stacking
 
 
-@models("numpy.hstack", "numpy.vstack", "numpy.concatenate", "numpy.column_stack", "scipy.sparse.hstack", "scipy.sparse.vstack")
+@models(
+    "numpy.hstack",
+    "numpy.vstack",
+    "numpy.concatenate",
+    "numpy.column_stack",
+    "scipy.sparse.hstack",
+    "scipy.sparse.vstack",
+)
 def _stack(call: Call) -> Value:
     name = call.callee
     if len(call.args) > 1 and not isinstance(call.args[1], Const):
@@ -511,7 +537,11 @@ def _np_stack(call: Call) -> Value:
         shapes = {a.shape for a in arrays if a is not None}
         if len(shapes) > 1 and all(s is not None and None not in s for s in shapes) and None not in arrays:
             raise shape_fault("all input arrays must have the same shape")
-    array = as_array(call.interpreter, Items("list", source.items, source.element, source.length)) if isinstance(source, Items) else None
+    array = (
+        as_array(call.interpreter, Items("list", source.items, source.element, source.length))
+        if isinstance(source, Items)
+        else None
+    )
     if constant(call.kwargs.get("axis") or call.first(1), 0) not in (0,):
         return Array(array.cells if array else Cells(), None)
     return array or Array(Cells(), None)
@@ -520,10 +550,37 @@ def _np_stack(call: Call) -> Value:
 # Functions
 
 
-_UFUNCS = (
-    "log log1p log2 log10 exp expm1 sqrt square abs absolute sin cos tanh round around rint floor ceil sign nan_to_num "
-    "clip maximum minimum isnan isfinite where power sigmoid negative"
-).split()
+_UFUNCS = [
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "exp",
+    "expm1",
+    "sqrt",
+    "square",
+    "abs",
+    "absolute",
+    "sin",
+    "cos",
+    "tanh",
+    "round",
+    "around",
+    "rint",
+    "floor",
+    "ceil",
+    "sign",
+    "nan_to_num",
+    "clip",
+    "maximum",
+    "minimum",
+    "isnan",
+    "isfinite",
+    "where",
+    "power",
+    "sigmoid",
+    "negative",
+]
 
 
 @models(*(f"numpy.{name}" for name in _UFUNCS))
@@ -563,7 +620,12 @@ def _mapped(name: str, cells: Cells, call: Call) -> Cells:
         negative = False if name in ("log1p", "sqrt") and cells.negative is False else None
         return cells.derived(kind="float", fractional=True, negative=negative, tags=tags, missing=missing)
     if name in ("exp", "expm1"):
-        return cells.derived(kind="float", tags=cells.tags | {"exp"}, fractional=True, negative=False if name == "exp" else cells.negative)
+        return cells.derived(
+            kind="float",
+            tags=cells.tags | {"exp"},
+            fractional=True,
+            negative=False if name == "exp" else cells.negative,
+        )
     if name in ("round", "around", "rint", "floor", "ceil"):
         whole = len(call.args) == 1 and not call.kwargs
         return cells.derived(fractional=False if whole else None, role="labels" if whole and cells.role else cells.role)
@@ -586,12 +648,26 @@ def _where(call: Call) -> Value:
     source = condition.cells if isinstance(condition, Series | Array) else Cells()
     merged = merge_cells([a, b])
     # A threshold on predictions makes labels of them.
-    cells = dataclasses.replace(merged, sources=merged.sources | source.sources, predictors=merged.predictors or source.predictors)
-    shape = (call.interpreter.length(condition),) if isinstance(condition, Series) else getattr(condition, "shape", None)
+    cells = dataclasses.replace(
+        merged, sources=merged.sources | source.sources, predictors=merged.predictors or source.predictors
+    )
+    shape = (
+        (call.interpreter.length(condition),) if isinstance(condition, Series) else getattr(condition, "shape", None)
+    )
     return Array(cells, shape, origin=getattr(condition, "origin", None))
 
 
-@models("numpy.mean", "numpy.sum", "numpy.std", "numpy.median", "numpy.min", "numpy.max", "numpy.argmax", "numpy.argmin", "numpy.average")
+@models(
+    "numpy.mean",
+    "numpy.sum",
+    "numpy.std",
+    "numpy.median",
+    "numpy.min",
+    "numpy.max",
+    "numpy.argmax",
+    "numpy.argmin",
+    "numpy.average",
+)
 def _np_reduce(call: Call) -> Value:
     array = as_array(call.interpreter, call.first())
     if array is None:
@@ -635,7 +711,20 @@ def _convert(call: Call, image: Instance) -> Value:
     if "image_size" not in image.facts:
         return UNKNOWN
     mode = constant(call.first() or call.kwargs.get("mode"))
-    if isinstance(mode, str) and mode not in ("1", "L", "P", "RGB", "RGBA", "CMYK", "YCbCr", "LAB", "HSV", "I", "F", "LA"):
+    if isinstance(mode, str) and mode not in (
+        "1",
+        "L",
+        "P",
+        "RGB",
+        "RGBA",
+        "CMYK",
+        "YCbCr",
+        "LAB",
+        "HSV",
+        "I",
+        "F",
+        "LA",
+    ):
         raise runtime_fault("conversion from L to " + mode + " not supported", "ValueError")
     return Instance(image.cls, {**image.facts, "image_mode": mode if isinstance(mode, str) else None})
 
@@ -648,5 +737,3 @@ def _getdata(call: Call, image: Instance) -> Value:
     size = math.prod(array.shape[:2]) if known and array is not None and array.shape else None  # type: ignore[arg-type]
     plain = array is not None and array.shape is not None and len(array.shape) == 2
     return Items("list", None, Scalar(cells) if plain else UNKNOWN, size)
-
-

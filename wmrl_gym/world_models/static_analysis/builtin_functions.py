@@ -19,7 +19,6 @@ from wmrl_gym.world_models.static_analysis.values import (
     Dict,
     Estimator,
     Frame,
-    Function,
     Instance,
     Items,
     Real,
@@ -146,7 +145,9 @@ def _dict(call: Call) -> Value:
         pairs = call.interpreter.elements(source)
         if isinstance(source, Dict) and source.items is not None:
             items |= source.items
-        elif pairs is not None and all(isinstance(p, Items) and p.items is not None and len(p.items) == 2 for p in pairs):
+        elif pairs is not None and all(
+            isinstance(p, Items) and p.items is not None and len(p.items) == 2 for p in pairs
+        ):
             items |= {call.interpreter.hashable(p.items[0]): p.items[1] for p in pairs}  # type: ignore[attr-defined]
         else:
             return Dict(None)
@@ -181,7 +182,9 @@ def _conversion(call: Call) -> Value:
 
 def _refuse_conversion(name: str, source: Value | None) -> None:
     if name in ("int", "float"):
-        if isinstance(source, Items | Dict | Frame | Estimator) and not (isinstance(source, Items) and source.kind == "index"):
+        if isinstance(source, Items | Dict | Frame | Estimator) and not (
+            isinstance(source, Items) and source.kind == "index"
+        ):
             kind = type_name(source)
             message = f"{name}() argument must be a string, a bytes-like object or a real number, not '{kind}'"
             if name == "float":
@@ -198,7 +201,13 @@ def _reduction(call: Call) -> Value:
     import builtins
 
     name = call.callee
-    parts = call.args if len(call.args) > 1 and name != "sum" else call.interpreter.elements(call.args[0]) if call.args else []
+    parts = (
+        call.args
+        if len(call.args) > 1 and name != "sum"
+        else call.interpreter.elements(call.args[0])
+        if call.args
+        else []
+    )
     known = [constant(part) for part in parts] if parts is not None else [MISSING]
     if MISSING not in known and not call.kwargs and (name != "sum" or len(call.args) == 1):
         try:

@@ -84,9 +84,7 @@ def callable_name(target: Any) -> str:
     return f"{getattr(target, '__qualname__', getattr(target, '__name__', 'function'))}() "
 
 
-def bind_arguments(
-    call: Call, parameters: list[inspect.Parameter], name: str, implicit: int = 0
-) -> dict[str, Value]:
+def bind_arguments(call: Call, parameters: list[inspect.Parameter], name: str, implicit: int = 0) -> dict[str, Value]:
     """Name the arguments as Python would.
 
     Args:
@@ -173,6 +171,7 @@ def methods(receiver: type, *names: str) -> Callable[[MethodModel], MethodModel]
         return model
 
     return register
+
 
 AttributeModel = Callable[["Interpreter", Any, str], Value]
 SubscriptModel = Callable[["Interpreter", Any, Value], Value]

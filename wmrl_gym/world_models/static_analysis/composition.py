@@ -110,7 +110,9 @@ def _checked_steps(estimator: Estimator) -> list[tuple[str, Value]] | None:
     for position, (_, part) in enumerate(steps):
         made = estimator_class(part)
         if made is not None:
-            message = f"Expected an estimator instance ({made.__name__}()), got estimator class instead ({made.__name__})."
+            message = (
+                f"Expected an estimator instance ({made.__name__}()), got estimator class instead ({made.__name__})."
+            )
             raise api_fault(message, "TypeError", second="ValueError")
         last = position == len(steps) - 1
         if isinstance(part, Estimator) and not last and not _transforms(part):
@@ -247,7 +249,9 @@ def _fit_columns(call: Call, estimator: Estimator, data: Value | None, target: V
         estimator.fit.rows = data.rows
 
 
-def _fit_part(call: Call, estimator: Estimator, parts: list[Value], data: Value | None, target: Value | None) -> set[Any]:
+def _fit_part(
+    call: Call, estimator: Estimator, parts: list[Value], data: Value | None, target: Value | None
+) -> set[Any]:
     name, part, wanted = str(constant(parts[0], "?")), parts[1], parts[2]
     made = estimator_class(part)
     if made is not None:
@@ -272,7 +276,9 @@ def _fit_part(call: Call, estimator: Estimator, parts: list[Value], data: Value 
     lost = [c for c in ([columns] if isinstance(columns, str) else columns) if c is not MISSING and data.lacks(c)]
     if lost:
         shown = "{" + ", ".join(sorted(map(repr, lost))) + "}"
-        raise data_fault(f"Some column names are not columns of the dataframe: {shown}", "ValueError", second="KeyError")
+        raise data_fault(
+            f"Some column names are not columns of the dataframe: {shown}", "ValueError", second="KeyError"
+        )
     if isinstance(part, Estimator) and columns:
         fit(call, part, _taken(data, columns), target)
     return {columns} if isinstance(columns, str) else set(columns)
@@ -334,9 +340,7 @@ def _transform_part(call: Call, fitted: Fit, parts: list[Value], data: Frame, ju
     if features is None:
         return None
     if features.ndim == 1:
-        message = (
-            f"The output of the '{name}' transformer should be 2D (numpy array, scipy sparse array, dataframe)."
-        )
+        message = f"The output of the '{name}' transformer should be 2D (numpy array, scipy sparse array, dataframe)."
         raise shape_fault(message, second="TypeError")
     shape = (features.rows, features.width)
     made = Array(features.cells, shape, features.sparse, basis=features.basis, density=features.density)
@@ -520,7 +524,9 @@ for _name in ("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV"):
 def _members(estimator: Estimator) -> list[Value] | None:
     raw = estimator.params.get("estimators")
     if isinstance(raw, Items) and raw.items and isinstance(raw.items[0], Estimator):
-        message = "Invalid 'estimators' attribute, 'estimators' should be a non-empty list of (string, estimator) tuples."
+        message = (
+            "Invalid 'estimators' attribute, 'estimators' should be a non-empty list of (string, estimator) tuples."
+        )
         raise api_fault(message, "ValueError", second="TypeError")
     steps = steps_of(estimator)
     return None if steps is None else [part for _, part in steps]
@@ -548,7 +554,9 @@ def _fit_members(call: Call, estimator: Estimator, data: Value | None, target: V
     for member in members:
         made = estimator_class(member)
         if made is not None:
-            raise api_fault(f"The estimator {made.__name__} should be an instance, not a class.", "ValueError", second="TypeError")
+            raise api_fault(
+                f"The estimator {made.__name__} should be an instance, not a class.", "ValueError", second="TypeError"
+            )
         if not isinstance(member, Estimator):
             continue
         if own.endswith("Regressor") and not own.startswith("Multi") and "Classifier" in member.cls.__name__:
@@ -630,5 +638,3 @@ def require_estimator(value: Value | None) -> Estimator | None:
         message = f"{made.__name__}.get_params() missing 1 required positional argument: 'self'"
         raise runtime_fault(message, "TypeError", second="ValueError")
     return value if isinstance(value, Estimator) else None
-
-

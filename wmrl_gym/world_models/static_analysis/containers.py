@@ -223,7 +223,9 @@ def _sorted(items: list[Value]) -> list[Value]:
 @methods(Items, "drop")
 def _index_drop(call: Call, target: Items) -> Value:
     dropped = constant(call.first(0))
-    names = [dropped] if isinstance(dropped, str) else [constant(v) for v in getattr(call.first(0), "items", None) or [0]]
+    names = (
+        [dropped] if isinstance(dropped, str) else [constant(v) for v in getattr(call.first(0), "items", None) or [0]]
+    )
     if target.items is None or MISSING in names or call.first(0) is None:
         return Items("index", None, target.element)
     known = [constant(item) for item in target.items]

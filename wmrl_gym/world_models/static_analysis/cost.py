@@ -182,7 +182,9 @@ def _forest(estimator: Estimator, size: Size) -> float:
     name = estimator.cls.__name__
     regressor, extra = name.endswith("Regressor"), name.startswith("Extra")
     tried = _features_tried(estimator, size.width, size.width if regressor else math.sqrt(size.width))
-    constant_ = {(True, True): 1.4e-8, (True, False): 3.5e-8, (False, True): 1.5e-8, (False, False): 5e-8}[regressor, extra]
+    constant_ = {(True, True): 1.4e-8, (True, False): 3.5e-8, (False, True): 1.5e-8, (False, False): 5e-8}[
+        regressor, extra
+    ]
     return _value(estimator, "n_estimators", 100) * (1.1e-3 + _one_tree(estimator, size, tried, constant_))
 
 

@@ -43,7 +43,9 @@ def construct(call: Call, cls: type) -> Value:
     call.bind(cls, quote=f"{getattr(owner.__init__, '__qualname__', cls.__name__)}() ")
     params = dict(call.bound)
     signature = installed.signature(cls)
-    variadic = next((p.name for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD), None) if signature else None
+    variadic = (
+        next((p.name for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD), None) if signature else None
+    )
     if variadic is not None:
         params = {k: v for k, v in params.items() if k != variadic}
     return Estimator(cls, params, known=not call.open_ended)
@@ -299,7 +301,9 @@ def _set_params(call: Call, estimator: Estimator) -> Value:
         plain = name.partition("__")[0]
         if signature is not None and "__" not in name and plain not in signature.parameters:
             valid = sorted(signature.parameters)
-            message = f"Invalid parameter '{name}' for estimator {estimator.cls.__name__}(). Valid parameters are: {valid}."
+            message = (
+                f"Invalid parameter '{name}' for estimator {estimator.cls.__name__}(). Valid parameters are: {valid}."
+            )
             raise api_fault(message, "ValueError", second="TypeError")
         if "__" in name:
             estimator.known = False

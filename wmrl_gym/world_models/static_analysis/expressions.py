@@ -541,5 +541,3 @@ class _Collected:
         self.items: list[Value] = []
         self.known = True
         self.length: int | None = None
-
-

@@ -61,6 +61,7 @@ _MODULES = {
     "NotFittedError": "sklearn.exceptions",
     "InvalidParameterError": "sklearn.utils._param_validation",
     "IntCastingNaNError": "pandas.errors",
+    "InvalidIndexError": "pandas.errors",
     "UnidentifiedImageError": "PIL",
 }
 

@@ -142,6 +142,8 @@ def _require_pattern(interpreter: Expressions, value: Text) -> DataFile | None:
     if not entry.examples or entry.entries is None or len(parts) > 3:
         return entry
     fits = [name for name in entry.examples if name.endswith(tail) and name.startswith(prefix)]
+    if not tail and hole.examples and all("." in name for name in entry.examples):
+        fits = [] if not any("." in example for example in hole.examples) else fits
     double = tail and hole.examples and any(example.endswith(tail) for example in hole.examples)
     if not fits or double:
         raise missing_file(shown)
@@ -170,7 +172,9 @@ def _other_split(interpreter: Expressions, folder: str, hole: Cells) -> bool:
         return False
     stem = file.rsplit(".", 1)[0].replace("sample_submission", "test")
     splits = {"train", "test"}
-    return folder in splits and stem in splits and folder != stem and interpreter.overview.inventory.file(stem) is not None
+    return (
+        folder in splits and stem in splits and folder != stem and interpreter.overview.inventory.file(stem) is not None
+    )
 
 
 @models("os.path.exists", "os.path.isfile", "os.path.isdir")
@@ -185,7 +189,11 @@ def _path_exists(call: Call, value: Text) -> Value:
 
 def _known_existence(call: Call, value: Value | None) -> Value:
     path = path_text(value)
-    if path is None or call.interpreter.overview is None or not absolute(path).startswith((DATA_DIR, WORKING_DIRECTORY)):
+    if (
+        path is None
+        or call.interpreter.overview is None
+        or not absolute(path).startswith((DATA_DIR, WORKING_DIRECTORY))
+    ):
         return UNKNOWN
     if absolute(path) == WORKING_DIRECTORY:
         return Const(True)
@@ -308,7 +316,15 @@ def _own_table(call: Call, source: Value | None) -> Value:
     return Frame({}, complete=False)
 
 
-_HARMLESS = {"filepath_or_buffer", "encoding", "engine", "low_memory", "memory_map", "encoding_errors", "keep_default_na"}
+_HARMLESS = {
+    "filepath_or_buffer",
+    "encoding",
+    "engine",
+    "low_memory",
+    "memory_map",
+    "encoding_errors",
+    "keep_default_na",
+}
 
 
 def _with_options(call: Call, frame: Frame) -> Value:
@@ -331,7 +347,11 @@ def _with_options(call: Call, frame: Frame) -> Value:
             frame = _parse_dates(frame, value)
         elif option in ("header", "names", "skiprows", "squeeze", "dtype", "converters", "chunksize", "na_values"):
             if option in ("dtype", "na_values"):
-                frame = Frame({k: Cells(sources=c.sources) for k, c in frame.columns.items()}, rows=frame.rows, origin=frame.origin)
+                frame = Frame(
+                    {k: Cells(sources=c.sources) for k, c in frame.columns.items()},
+                    rows=frame.rows,
+                    origin=frame.origin,
+                )
             else:
                 return Frame({}, complete=False)
     return frame

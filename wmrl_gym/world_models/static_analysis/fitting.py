@@ -162,7 +162,12 @@ def predict(call: Call, estimator: Estimator, data: Value | None, method: str) -
 
 def _check_neighbours(estimator: Estimator) -> None:
     wanted, rows = estimator.parameter("n_neighbors", 5), estimator.fit.rows if estimator.fit else None
-    if estimator.cls.__name__.startswith("KNeighbors") and isinstance(wanted, int) and rows is not None and wanted > rows:
+    if (
+        estimator.cls.__name__.startswith("KNeighbors")
+        and isinstance(wanted, int)
+        and rows is not None
+        and wanted > rows
+    ):
         message = f"Expected n_neighbors <= n_samples_fit, but n_neighbors = {wanted}, n_samples_fit = {rows}"
         raise shape_fault(message, second="InvalidParameterError")
 
@@ -195,9 +200,9 @@ def predictions(estimator: Estimator, features: Features | None, method: str) ->
         unique=target.unique if role == "labels" else None,
     )
     shape: tuple[int | None, ...] = (rows,)
-    if method in ("predict_proba", "predict_log_proba"):
-        shape = (rows, target.unique)
-    elif method == "decision_function" and target.unique is not None and target.unique > 2:
+    if method in ("predict_proba", "predict_log_proba") or (
+        method == "decision_function" and target.unique is not None and target.unique > 2
+    ):
         shape = (rows, target.unique)
     elif fitted.outputs is not None and fitted.outputs >= 1:
         shape = (rows, fitted.outputs)

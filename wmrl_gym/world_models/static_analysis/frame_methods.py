@@ -192,9 +192,7 @@ def fill_cells(cells: Cells, filler: Any) -> Cells:
     if filler is MISSING:
         return dataclasses.replace(cells, missing=None, origin=None)
     kind = cells.kind
-    if filler.kind == "str" and kind in NUMERIC:
-        kind = "object"
-    elif filler.kind in NUMERIC and kind in ("str",):
+    if (filler.kind == "str" and kind in NUMERIC) or (filler.kind in NUMERIC and kind in ("str",)):
         kind = "object"
     gone = False if filler.missing is False else None
     negative = True if filler.negative else cells.negative
@@ -259,7 +257,9 @@ def _statistic(call: Call, frame: Frame) -> Value:
     return Series(cells, len(covered), None, parts=covered)
 
 
-@frame_method("sum", "min", "max", "mode", "quantile", "nunique", "count", "any", "all", "describe", "corr", "agg", checked=False)
+@frame_method(
+    "sum", "min", "max", "mode", "quantile", "nunique", "count", "any", "all", "describe", "corr", "agg", checked=False
+)
 def _summary(call: Call, frame: Frame) -> Value:
     name = call.callee
     numeric_only = constant(call.kwargs.get("numeric_only"), False) is True
@@ -308,7 +308,13 @@ def dtype_kind(value: Value | None) -> str | None:
     for prefix, kind in (("int", "int"), ("uint", "int"), ("float", "float"), ("bool", "bool"), ("str", "str")):
         if text.startswith(prefix):
             return kind
-    known = {"category": "category", "categoricaldtype": "category", "object": "object", "object_": "object", "double": "float"}
+    known = {
+        "category": "category",
+        "categoricaldtype": "category",
+        "object": "object",
+        "object_": "object",
+        "double": "float",
+    }
     return "datetime" if text.startswith("datetime") else known.get(text)
 
 
@@ -414,7 +420,9 @@ def _dtype_names(value: Value | None) -> list[Any] | None:
     found: list[Any] = []
     for part in parts:
         name = part.obj if isinstance(part, Real) else constant(part)
-        found.append(None if name is MISSING else name if isinstance(name, str) else getattr(name, "__name__", str(name)))
+        found.append(
+            None if name is MISSING else name if isinstance(name, str) else getattr(name, "__name__", str(name))
+        )
     return found
 
 
@@ -432,10 +440,18 @@ _DTYPE_KINDS: dict[str, frozenset[str]] = {
 
 def _kinds_of_dtype(name: str) -> frozenset[str] | None:
     name = name.lower()
-    for prefix, kind in (("int", "int"), ("uint", "int"), ("float", "float"), ("bool", "bool"), ("datetime", "datetime")):
+    for prefix, kind in (
+        ("int", "int"),
+        ("uint", "int"),
+        ("float", "float"),
+        ("bool", "bool"),
+        ("datetime", "datetime"),
+    ):
         if name.startswith(prefix):
             return frozenset({kind})
-    return _DTYPE_KINDS.get(name, frozenset() if name in ("timedelta", "timedelta64", "datetimetz", "complex") else None)
+    return _DTYPE_KINDS.get(
+        name, frozenset() if name in ("timedelta", "timedelta64", "datetimetz", "complex") else None
+    )
 
 
 def _selected(kind: str, include: list[Any] | None, exclude: list[Any] | None) -> bool:
@@ -451,7 +467,9 @@ def _merge(call: Call, frame: Frame) -> Value:
     if not isinstance(other, Frame):
         return frame.with_columns(dict(frame.columns), complete=False, rows=None)
     on = names_of(call.get("on")) if "on" in call.bound else None
-    return merge_frames(frame, other, on, call.constant("how", "inner"), keyed="on" in call.bound or "left_on" in call.bound)
+    return merge_frames(
+        frame, other, on, call.constant("how", "inner"), keyed="on" in call.bound or "left_on" in call.bound
+    )
 
 
 def merge_frames(left: Frame, right: Frame, on: list[Any] | None, how: Any, *, keyed: bool) -> Frame:
@@ -502,7 +520,9 @@ def _arranged(call: Call, frame: Frame) -> Value:
     if name == "set_index":
         kept = {k: c for k, c in frame.columns.items() if k not in (keys or [])}
         index = str(keys[0]) if keys else None
-        return in_place(call, frame, frame.with_columns(kept, index=index, complete=frame.complete and keys is not None))
+        return in_place(
+            call, frame, frame.with_columns(kept, index=index, complete=frame.complete and keys is not None)
+        )
     if name == "reset_index":
         columns = dict(frame.columns)
         if call.constant("drop", False) is not True:
@@ -574,7 +594,9 @@ def _reindex(call: Call, frame: Frame) -> Value:
         rest = dataclasses.replace(frame.rest, missing=False if "fill_value" in call.bound else None)
         return frame.with_columns(known, complete=other.complete, dummies=other.dummies, absent=other.absent, rest=rest)
     if names is None:
-        return frame.with_columns(dict(frame.columns) if "columns" not in call.bound else {}, complete=False, origin=None)
+        return frame.with_columns(
+            dict(frame.columns) if "columns" not in call.bound else {}, complete=False, origin=None
+        )
     fill = _filler(call.get("fill_value"))
     absent = fill if isinstance(fill, Cells) else Cells("float", missing=True)
     columns = {n: frame.columns.get(n, absent if frame.lacks(n) else frame.rest) for n in names}
@@ -594,7 +616,9 @@ def _apply(call: Call, frame: Frame) -> Value:
             columns = {}
             for k, c in frame.columns.items():
                 result = scalar_cells(apply(call, function, Scalar(c)))
-                columns[k] = c.derived(**_kind_of(result), unique=None) if result is not None else Cells(sources=c.sources)
+                columns[k] = (
+                    c.derived(**_kind_of(result), unique=None) if result is not None else Cells(sources=c.sources)
+                )
             return frame.with_columns(columns)
     axis = constant(call.args[1] if len(call.args) > 1 else call.kwargs.get("axis"), 0)
     if axis in (1, "columns"):
@@ -603,7 +627,12 @@ def _apply(call: Call, frame: Frame) -> Value:
             result = apply(call, function, row)
         cells = scalar_cells(result)
         merged = frame.cells()
-        return Series(merged.derived(**_kind_of(cells), unique=None) if cells else Cells(sources=merged.sources), frame.rows, None, frame.origin)
+        return Series(
+            merged.derived(**_kind_of(cells), unique=None) if cells else Cells(sources=merged.sources),
+            frame.rows,
+            None,
+            frame.origin,
+        )
     return _apply_columns(call, frame, function)
 
 
@@ -668,11 +697,16 @@ def _elementwise(call: Call, frame: Frame) -> Value:
     if name in ("clip", "round", "abs"):
         columns = {k: c.derived(negative=None) for k, c in frame.columns.items()}
     else:
-        columns = {k: c.derived(kind=c.kind if name == "rank" else "unknown", missing=None, negative=None) for k, c in frame.columns.items()}
+        columns = {
+            k: c.derived(kind=c.kind if name == "rank" else "unknown", missing=None, negative=None)
+            for k, c in frame.columns.items()
+        }
     return in_place(call, frame, frame.with_columns(columns))
 
 
-@frame_method("to_dict", "to_string", "info", "memory_usage", "to_json", "to_markdown", "equals", "filter", checked=False)
+@frame_method(
+    "to_dict", "to_string", "info", "memory_usage", "to_json", "to_markdown", "equals", "filter", checked=False
+)
 def _report(call: Call, frame: Frame) -> Value:
     return NONE if call.callee == "info" else UNKNOWN
 

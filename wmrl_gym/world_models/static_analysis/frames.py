@@ -239,6 +239,9 @@ def _frame_subscript(interpreter: Expressions, frame: Frame, key: Value) -> Valu
     name = constant(key)
     if isinstance(name, slice):
         return frame.with_columns(dict(frame.columns), **sliced_rows(frame, name))
+    if isinstance(key, Items) and key.kind == "tuple" and any(isinstance(constant(k), slice) for k in key.items or []):
+        message = str(name) if name is not MISSING else "(slice(None, None, None), ...)"
+        raise shape_fault(message, "InvalidIndexError", second="TypeError", reason="a frame is indexed like an array")
     if name is not MISSING:
         return column(frame, name)
     if isinstance(key, Items):
@@ -273,7 +276,9 @@ def _unlisted(frame: Frame) -> Frame:
     cells = frame.cells()
     kind = cells.kind if len({c.kind for c in frame.columns.values()}) == 1 else "unknown"
     missing = None if cells.missing else cells.missing
-    return frame.with_columns({}, complete=False, rest=dataclasses.replace(cells, kind=kind, missing=missing, examples=()))
+    return frame.with_columns(
+        {}, complete=False, rest=dataclasses.replace(cells, kind=kind, missing=missing, examples=())
+    )
 
 
 SUBSCRIPTS[Frame] = _frame_subscript
@@ -345,7 +350,9 @@ def _columns_by_position(frame: Frame, key: Value, wanted: Any) -> Value:
         return column(frame, names[wanted])
     if isinstance(wanted, slice):
         return select(frame, names[wanted])
-    positions = [constant(item) for item in key.items] if isinstance(key, Items) and key.items is not None else [MISSING]
+    positions = (
+        [constant(item) for item in key.items] if isinstance(key, Items) and key.items is not None else [MISSING]
+    )
     if all(isinstance(p, int) and -len(names) <= p < len(names) for p in positions):
         return select(frame, [names[p] for p in positions])
     return _unlisted(frame)
@@ -431,7 +438,7 @@ def cells_to_store(interpreter: Expressions, rows: int | None, item: Value) -> C
         return scalar_cells(interpreter.element(item)) or Cells()
     if isinstance(item, Frame):
         if item.width is not None and item.width != 1:
-            message = f"Cannot set a DataFrame with multiple columns to the single column"
+            message = "Cannot set a DataFrame with multiple columns to the single column"
             raise shape_fault(message)
         return item.cells()
     return scalar_cells(item) or Cells()
@@ -465,7 +472,9 @@ def _store_several(interpreter: Expressions, frame: Frame, keys: list[Value], it
     if MISSING in names:
         frame.complete = False
         return
-    width = item.width if isinstance(item, Frame) else item.shape[1] if isinstance(item, Array) and item.ndim == 2 else None
+    width = (
+        item.width if isinstance(item, Frame) else item.shape[1] if isinstance(item, Array) and item.ndim == 2 else None
+    )
     if width is not None and width != len(names):
         raise shape_fault("Columns must be same length as key", second="KeyError")
     if isinstance(item, Array) and item.rows is not None and frame.rows is not None and item.rows != frame.rows:

@@ -363,6 +363,7 @@ class Interpreter(Expressions):
             return
         self.forget_counters(node.body)
         with self.repeated(times):
+
             def once() -> None:
                 self.assign(node.target, element)
                 try:
@@ -449,5 +450,3 @@ class Interpreter(Expressions):
         for other in self.state.scope.returned:
             last = self.join(last, other)
         return last
-
-

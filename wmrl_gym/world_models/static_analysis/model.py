@@ -149,7 +149,12 @@ class StaticAnalysis:
         )
 
     def _feedback(
-        self, status: Status, decisive: Verdict | None, problem: str | None, percentile: float | None, overview: Overview
+        self,
+        status: Status,
+        decisive: Verdict | None,
+        problem: str | None,
+        percentile: float | None,
+        overview: Overview,
     ) -> str:
         invalid = status is Status.INVALID_SUBMISSION and decisive is not None
         crashed = status is Status.RUNTIME_ERROR and decisive is not None

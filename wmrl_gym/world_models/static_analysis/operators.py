@@ -214,7 +214,7 @@ def _refuse(symbol: str, left: Value, right: Value) -> None:
     if estimators or (names[0] in plain and names[1] in plain and names[0] != names[1]):
         if names[0] == "list" and symbol == "+":
             raise runtime_fault(f'can only concatenate list (not "{names[1]}") to list', "TypeError")
-        if symbol == "*" and "int" in names or symbol == "%" and names[0] == "str":
+        if (symbol == "*" and "int" in names) or (symbol == "%" and names[0] == "str"):
             return
         raise runtime_fault(f"unsupported operand type(s) for {symbol}: '{names[0]}' and '{names[1]}'", "TypeError")
 
@@ -237,7 +237,9 @@ def _numeric_result(op: ast.operator, a: Cells, b: Cells) -> Cells:
     fractional: bool | None = merged.fractional if isinstance(op, ast.Add | ast.Sub) else None
     if kind != "float":
         fractional = False
-    missing = merged.missing if not isinstance(op, ast.Div | ast.Mod | ast.FloorDiv | ast.Pow) else merged.missing or None
+    missing = (
+        merged.missing if not isinstance(op, ast.Div | ast.Mod | ast.FloorDiv | ast.Pow) else merged.missing or None
+    )
     return merged.derived(
         kind=kind, negative=negative, fractional=fractional, missing=missing, unique=None, role=_role(a, b)
     )
@@ -260,7 +262,7 @@ def _cells(value: Value) -> Cells:
 
 def _with_cells(value: Value, cells: Cells) -> Value:
     if isinstance(value, Frame):
-        return value.with_columns({k: cells for k in value.columns})
+        return value.with_columns(dict.fromkeys(value.columns, cells))
     if isinstance(value, Series):
         return dataclasses.replace(value, cells=cells, mask=False)
     if isinstance(value, Array):
@@ -288,7 +290,7 @@ def _elementwise(op: ast.operator, name: str, left: Value, right: Value) -> Valu
 
 
 def _refuse_text(name: str, left: Value, right: Value, a: Cells, b: Cells) -> None:
-    """pandas has no arithmetic between text and numbers."""
+    """Pandas has no arithmetic between text and numbers."""
     for text_side, other, cells in ((left, right, b), (right, left, a)):
         if not isinstance(text_side, Series | Frame) or _cells(text_side).kind != "str" or cells.kind not in NUMERIC:
             continue
@@ -311,7 +313,9 @@ def _refuse_shapes(left: Value, right: Value) -> None:
     first, second = shapes
     for m, n in zip(reversed(first or ()), reversed(second or ()), strict=False):
         if m is not None and n is not None and m != n and 1 not in (m, n):
-            shown = " ".join("(" + ",".join(str(k) for k in s or ()) + ("," if len(s or ()) == 1 else "") + ")" for s in shapes)
+            shown = " ".join(
+                "(" + ",".join(str(k) for k in s or ()) + ("," if len(s or ()) == 1 else "") + ")" for s in shapes
+            )
             raise shape_fault(f"operands could not be broadcast together with shapes {shown} ")
 
 

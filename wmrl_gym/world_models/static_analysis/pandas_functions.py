@@ -48,7 +48,9 @@ def _data_frame(call: Call) -> Value:
     if isinstance(data, Frame):
         new = data.copy()
         if columns is not None:
-            new = data.with_columns({n: data.columns.get(n, Cells("float", missing=True)) for n in columns}, complete=True)
+            new = data.with_columns(
+                {n: data.columns.get(n, Cells("float", missing=True)) for n in columns}, complete=True
+            )
         return new
     if isinstance(data, Array):
         return _from_array(call, data, columns)
@@ -142,7 +144,9 @@ def _from_array(call: Call, data: Array, columns: list[Any] | None) -> Value:
     if names is None and width is not None and "columns" not in call.bound and width <= 5000:
         names = list(range(width))
     known = names is not None
-    return Frame(dict.fromkeys(names or [], data.cells), complete=known, rows=data.rows, origin=data.origin, rest=data.cells)
+    return Frame(
+        dict.fromkeys(names or [], data.cells), complete=known, rows=data.rows, origin=data.origin, rest=data.cells
+    )
 
 
 def _from_list(call: Call, data: Items, columns: list[Any] | None) -> Value:
@@ -200,7 +204,9 @@ def _concat(call: Call) -> Value:
         for part in parts or []:
             if isinstance(part, Array | Items):
                 kind = "numpy.ndarray" if isinstance(part, Array) else f"{part.kind}"
-                message = f"cannot concatenate object of type '<class '{kind}'>'; only Series and DataFrame objs are valid"
+                message = (
+                    f"cannot concatenate object of type '<class '{kind}'>'; only Series and DataFrame objs are valid"
+                )
                 raise runtime_fault(message, "TypeError")
         return Frame({}, complete=False)
     if not parts:
@@ -228,10 +234,14 @@ def _side_by_side(parts: list[Value]) -> Frame:
             sizes.add(part.rows)
     rows = sizes.pop() if len(sizes) == 1 else None
     # pandas aligns on the index: with different indices gaps appear, of which nothing is certain.
-    columns = {k: dataclasses.replace(c, missing=c.missing or None) for k, c in columns.items()} if rows is None else columns
+    columns = (
+        {k: dataclasses.replace(c, missing=c.missing or None) for k, c in columns.items()} if rows is None else columns
+    )
     origins = {getattr(part, "origin", None) for part in parts}
     dummies = tuple(d for part in parts if isinstance(part, Frame) for d in part.dummies)
-    return Frame(columns, complete, rows, origins.pop() if len(origins) == 1 else None, dummies=dummies, rest=merge_cells(rest))
+    return Frame(
+        columns, complete, rows, origins.pop() if len(origins) == 1 else None, dummies=dummies, rest=merge_cells(rest)
+    )
 
 
 def _stack_series(parts: list[Series]) -> Series:
@@ -296,8 +306,14 @@ def _get_dummies(call: Call) -> Value:
     wanted = names_of(call.get("columns")) if "columns" in call.bound and call.constant("columns") is not None else None
     for name in wanted or []:
         if data.lacks(name):
-            raise _lost_columns(data, [n for n in wanted or [] if data.lacks(n)], all_lost=all(map(data.lacks, wanted or [])))
-    spread = wanted if wanted is not None else [k for k, c in data.columns.items() if c.kind in ("str", "category", "object")]
+            raise _lost_columns(
+                data, [n for n in wanted or [] if data.lacks(n)], all_lost=all(map(data.lacks, wanted or []))
+            )
+    spread = (
+        wanted
+        if wanted is not None
+        else [k for k, c in data.columns.items() if c.kind in ("str", "category", "object")]
+    )
     if not spread:
         return data.copy()
     kept = {k: c for k, c in data.columns.items() if k not in spread}
@@ -348,14 +364,19 @@ def _cut(call: Call) -> Value:
     labels = constant(call.kwargs.get("labels"), None)
     kind = "int" if labels is False else "category"
     missing = data.cells.missing or (None if kind == "category" else None)
-    return dataclasses.replace(data, cells=data.cells.derived(kind=kind, missing=missing, fractional=False, negative=False))
+    return dataclasses.replace(
+        data, cells=data.cells.derived(kind=kind, missing=missing, fractional=False, negative=False)
+    )
 
 
 @models("pandas.factorize")
 def _factorize(call: Call) -> Value:
     data = call.first()
     cells = data.cells if isinstance(data, Series | Array) else Cells()
-    codes = Array(cells.derived(kind="int", missing=False, fractional=False).tagged("ordinal"), (call.interpreter.length(data) if data else None,))
+    codes = Array(
+        cells.derived(kind="int", missing=False, fractional=False).tagged("ordinal"),
+        (call.interpreter.length(data) if data else None,),
+    )
     return Items("tuple", [codes, Items("index", None, Scalar(cells), cells.unique)])
 
 
@@ -378,5 +399,3 @@ def _unique(call: Call) -> Value:
 @models("pandas.CategoricalDtype", "pandas.Categorical", "pandas.Index", "pandas.Timestamp", "pandas.set_option")
 def _other(call: Call) -> Value:
     return UNKNOWN
-
-

@@ -26,7 +26,9 @@ def check_parameters(estimator: Estimator) -> None:
                 continue
             message = _violation(estimator.cls, name, type(plain).__name__, _frozen(plain))
             if message is not None:
-                raise api_fault(message, "InvalidParameterError", second="ValueError", bases=("ValueError", "TypeError"))
+                raise api_fault(
+                    message, "InvalidParameterError", second="ValueError", bases=("ValueError", "TypeError")
+                )
     _check_combinations(estimator)
 
 
@@ -130,7 +132,9 @@ def _logistic(estimator: Estimator) -> None:
 def _linear_svc(estimator: Estimator) -> None:
     penalty, loss = estimator.parameter("penalty", "l2"), estimator.parameter("loss", "squared_hinge")
     dual = estimator.parameter("dual", "auto")
-    bad = penalty == "l1" and (loss == "hinge" or dual is True) or (penalty == "l2" and loss == "hinge" and dual is False)
+    bad = (penalty == "l1" and (loss == "hinge" or dual is True)) or (
+        penalty == "l2" and loss == "hinge" and dual is False
+    )
     if bad:
         message = (
             f"Unsupported set of arguments: The combination of penalty='{penalty}' and loss='{loss}' is not supported, "

@@ -20,10 +20,10 @@ BASES: dict[str, dict[str, float]] = {
         "NearestNeighbours": 0.30,
         "Tree": 0.30,
         "Sparse": 0.30,
-        "Linear": 0.50,
+        "Linear": 0.55,
         "Margin": 0.50,
         "Discriminant": 0.60,
-        "Kernel": 0.45,
+        "Kernel": 0.55,
         "AdaBoost": 0.45,
         "Network": 0.45,
         "Forest": 0.60,
@@ -55,12 +55,12 @@ BASES: dict[str, dict[str, float]] = {
         "Sparse": 0.20,
         "NaiveBayes": 0.35,
         "Tree": 0.30,
-        "Linear": 0.40,
-        "Margin": 0.35,
+        "Linear": 0.45,
+        "Margin": 0.40,
         "Discriminant": 0.40,
-        "NearestNeighbours": 0.50,
+        "NearestNeighbours": 0.55,
         "AdaBoost": 0.40,
-        "Kernel": 0.65,
+        "Kernel": 0.70,
         "Network": 0.65,
         "Histogram": 0.70,
         "Boosting": 0.65,
@@ -141,7 +141,7 @@ def predictor_quality(overview: Overview, predictor: Predictor, cells: Cells) ->
         return base
     quality = base + _settings(family, estimator, overview)
     quality += _scaling(family, predictor, overview)
-    quality += _target_scale(overview, predictor, cells)
+    quality += _target_scale(overview, predictor, cells) + _target_size(family, predictor)
     quality *= _features(overview, predictor)
     rows = _train_rows(overview)
     if predictor.rows is not None and rows:
@@ -163,7 +163,9 @@ def _settings(family: str, estimator: Any, overview: Overview) -> float:
         change += 0.0 if depth is None else shallow.get(depth, 0.05 if depth <= 4 else 0.12 if depth <= 8 else 0.0)
     elif family in ("Forest", "ExtraTrees"):
         change += -0.25 if depth is not None and depth <= 3 else 0.0
-        change += 0.0 if trees is None else -0.25 if trees < 10 else -0.1 if trees < 40 else 0.05 if trees >= 200 else 0.0
+        change += (
+            0.0 if trees is None else -0.25 if trees < 10 else -0.1 if trees < 40 else 0.05 if trees >= 200 else 0.0
+        )
         change += 0.05 if (_number(estimator, "min_samples_leaf") or 1) in (2, 3, 4, 5) else 0.0
     elif family in ("Boosting", "Histogram"):
         rounds = trees if family == "Boosting" else _number(estimator, "max_iter")
@@ -175,13 +177,14 @@ def _settings(family: str, estimator: Any, overview: Overview) -> float:
         near = _number(estimator, "n_neighbors") or 5
         change += -0.12 if near <= 2 else -0.03 if near <= 4 else 0.12 if near >= 10 else 0.0
         if overview.modality == "image":
-            change = -change
+            change = 0.0
     elif family == "Kernel":
         strength = _number(estimator, "C") or 1.0
         change += 0.1 if strength >= 5 else -0.15 if strength < 0.1 else 0.0
     elif family == "Sparse":
         change += _shrinkage(estimator)
     elif family == "Linear":
+        change -= 0.3 if overview.modality == "image" and estimator.cls.__name__ == "LinearRegression" else 0.0
         change -= 0.2 if (_number(estimator, "C") or 1.0) < 0.01 or (_number(estimator, "alpha") or 1.0) > 500 else 0.0
     return change
 
@@ -194,7 +197,7 @@ def _shrinkage(estimator: Any) -> float:
 def _scaling(family: str, predictor: Predictor, overview: Overview) -> float:
     if overview.modality != "tabular" or family not in _SCALE_SENSITIVE:
         return 0.0
-    return 0.1 if "scaled" in predictor.tags else -0.15
+    return 0.1 if "scaled" in predictor.tags else -0.05
 
 
 def _target_scale(overview: Overview, predictor: Predictor, cells: Cells) -> float:
@@ -205,10 +208,28 @@ def _target_scale(overview: Overview, predictor: Predictor, cells: Cells) -> flo
     return 0.2 if logged and back and overview.metric == "rmsle" else 0.0
 
 
+def _target_size(family: str, predictor: Predictor) -> float:
+    """Support vector regression with an ordinary C hardly leaves the mean of a target in the hundreds."""
+    name = predictor.estimator.cls.__name__
+    if family not in ("Kernel", "Margin") or not name.endswith("SVR") or "log" in predictor.target.tags:
+        return 0.0
+    sizes = [abs(float(example)) for example in predictor.target.examples if _is_number(example)]
+    strength = _number(predictor.estimator, "C") or 1.0
+    return -0.35 if sizes and max(sizes) > 50.0 * strength else 0.0
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _features(overview: Overview, predictor: Predictor) -> float:
     """Share of the quality that the features leave, 1 for ordinary ones."""
     if overview.modality == "text":
-        return _text_features(predictor)
+        return _text_features(overview, predictor)
     if overview.modality == "image":
         return 1.0 if "pixels" in predictor.sources else 0.3
     usable = _usable_columns(overview)
@@ -219,15 +240,34 @@ def _features(overview: Overview, predictor: Predictor) -> float:
     return (0.15 + 0.85 * used**0.6) * (1.05 if "onehot" in encoded else 1.0)
 
 
-def _text_features(predictor: Predictor) -> float:
+def _text_features(overview: Overview, predictor: Predictor) -> float:
     tags = predictor.tags
     if not tags & {"tfidf", "counts"}:
         return 0.25  # lengths and the like
+    words = _words_per_text(overview, predictor.sources)
     share = 0.9
-    share += 0.2 if "char" in tags else 0.1 if "ngrams" in tags else 0.0
+    if "char" in tags:
+        share += 0.2 if words > 4 else 0.3
+    elif words <= 1.2:
+        share = 0.25  # nearly every word of the test table is a new one
+    else:
+        share += 0.1 if "ngrams" in tags else 0.0
+        share -= 0.15 if words < 3 else 0.0
     share -= 0.15 if "small_vocabulary" in tags else 0.0
     share -= 0.15 if "reduced" in tags else 0.0
-    return share
+    return max(share, 0.1)
+
+
+def _words_per_text(overview: Overview, sources: frozenset[str]) -> float:
+    """Mean number of words in the examples of the text columns that were used; 10 if there are none."""
+    counts = [
+        len(example.split())
+        for file in overview.inventory.files
+        for column in file.columns
+        if column.name in sources and column.dtype == "str" and file.path.startswith("train")
+        for example in column.examples
+    ]
+    return sum(counts) / len(counts) if counts else 10.0
 
 
 def _usable_columns(overview: Overview) -> set[str]:

@@ -156,7 +156,9 @@ def _join_frames(a: Frame, b: Frame) -> Value:
     shared = {k: join_cells(c, b.columns[k]) for k, c in a.columns.items() if k in b.columns}
     complete = a.complete and b.complete and set(a.columns) == set(b.columns)
     absent = frozenset() if not (a.complete and b.complete) else a.absent & b.absent
-    return Frame(shared, complete, _same(a.rows, b.rows), _same(a.origin, b.origin), absent, rest=join_cells(a.rest, b.rest))
+    return Frame(
+        shared, complete, _same(a.rows, b.rows), _same(a.origin, b.origin), absent, rest=join_cells(a.rest, b.rest)
+    )
 
 
 def _join_series(a: Series, b: Series) -> Value:
@@ -210,4 +212,3 @@ _JOINERS: dict[type, Any] = {
     Scalar: lambda a, b: Scalar(join_cells(a.cells, b.cells)),
     Text: lambda a, b: Scalar(Cells("str", missing=False)),
 }
-

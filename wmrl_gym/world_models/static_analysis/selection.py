@@ -97,7 +97,11 @@ def _portion(value: Value, rows: int | None) -> Value:
     return UNKNOWN
 
 
-@models("sklearn.model_selection.cross_val_score", "sklearn.model_selection.cross_validate", "sklearn.model_selection.cross_val_predict")
+@models(
+    "sklearn.model_selection.cross_val_score",
+    "sklearn.model_selection.cross_validate",
+    "sklearn.model_selection.cross_val_predict",
+)
 def _cross_validation(call: Call) -> Value:
     import sklearn.model_selection as module
 

@@ -52,7 +52,7 @@ def _with(series: Series, **changes: Any) -> Series:
 
 
 def _in_place(call: Call, series: Series, new: Series) -> Value:
-    """pandas copies on write: ``df["a"].fillna(0, inplace=True)`` changes a copy, and the frame keeps its gaps."""
+    """Pandas copies on write: ``df["a"].fillna(0, inplace=True)`` changes a copy, and the frame keeps its gaps."""
     if call.constant("inplace", False) is not True:
         return new
     series.cells, series.rows, series.origin = new.cells, new.rows, new.origin
@@ -89,7 +89,9 @@ def _rearranged(call: Call, series: Series) -> Value:
     if name == "reset_index" and call.constant("drop", False) is not True:
         key, values = series.index or ("index", Cells())
         label = call.constant("name", series.name)
-        return Frame({key: values, label if isinstance(label, str) else str(series.name): series.cells}, rows=series.rows)
+        return Frame(
+            {key: values, label if isinstance(label, str) else str(series.name): series.cells}, rows=series.rows
+        )
     label = call.constant("index", series.name) if name == "rename" else series.name
     origin = None if name == "sort_values" else series.origin
     return dataclasses.replace(series, name=label if isinstance(label, str) else series.name, origin=origin)
@@ -134,7 +136,9 @@ def _value_counts(call: Call, series: Series) -> Value:
     return Series(Cells("float", missing=False), None, None)
 
 
-@series_method("isnull", "isna", "notnull", "notna", "duplicated", "isin", "between", "eq", "ne", "gt", "lt", "ge", "le")
+@series_method(
+    "isnull", "isna", "notnull", "notna", "duplicated", "isin", "between", "eq", "ne", "gt", "lt", "ge", "le"
+)
 def _mask(call: Call, series: Series) -> Value:
     cells = Cells("bool", missing=False, negative=False, fractional=False, sources=series.cells.sources)
     return dataclasses.replace(series, cells=cells, mask=True)
@@ -158,7 +162,9 @@ def _tolist(call: Call, series: Series) -> Value:
 @series_method("to_frame")
 def _to_frame(call: Call, series: Series) -> Value:
     name = call.constant("name", series.name)
-    return Frame({name if isinstance(name, str) else series.name or "0": series.cells}, rows=series.rows, origin=series.origin)
+    return Frame(
+        {name if isinstance(name, str) else series.name or "0": series.cells}, rows=series.rows, origin=series.origin
+    )
 
 
 @series_method("head", "tail", "sample", "nlargest", "nsmallest")
@@ -198,7 +204,9 @@ def _replaced(call: Call, series: Series) -> Value:
     return _with(series, kind=kind, missing=None, negative=None, fractional=None, unique=None)
 
 
-@series_method("rank", "diff", "shift", "cumsum", "cumprod", "cummax", "pct_change", "add", "sub", "mul", "div", "pow", "rsub")
+@series_method(
+    "rank", "diff", "shift", "cumsum", "cumprod", "cummax", "pct_change", "add", "sub", "mul", "div", "pow", "rsub"
+)
 def _numeric(call: Call, series: Series) -> Value:
     missing = True if call.callee in ("diff", "shift", "pct_change") and not call.args and not call.kwargs else None
     return _with(series, kind="float" if series.cells.kind in NUMERIC else "unknown", missing=missing, negative=None)
@@ -210,7 +218,14 @@ def _map(call: Call, series: Series) -> Value:
     if isinstance(function, Dict):
         return _map_dictionary(series, function)
     if isinstance(function, Series) or function is None:
-        return _with(series, kind=function.cells.kind if function else "unknown", missing=None, unique=None, fractional=None, negative=None)
+        return _with(
+            series,
+            kind=function.cells.kind if function else "unknown",
+            missing=None,
+            unique=None,
+            fractional=None,
+            negative=None,
+        )
     with call.interpreter.repeated(series.rows):
         result = apply(call, function, Scalar(dataclasses.replace(series.cells, examples=series.cells.examples)))
     _require_length(series, function)
@@ -218,7 +233,12 @@ def _map(call: Call, series: Series) -> Value:
     if found is None:
         return dataclasses.replace(series, cells=Cells(sources=series.cells.sources, tags=series.cells.tags - {"raw"}))
     cells = series.cells.derived(
-        kind=found.kind, missing=found.missing, negative=found.negative, fractional=found.fractional, unique=None, role=None
+        kind=found.kind,
+        missing=found.missing,
+        negative=found.negative,
+        fractional=found.fractional,
+        unique=None,
+        role=None,
     )
     return dataclasses.replace(series, cells=cells, mask=False)
 
@@ -296,7 +316,20 @@ _TEXT_METHODS = {
     "str.islower": "bool",
     "str.find": "float",
 }
-_TEXT_TO_TEXT = ("lower", "upper", "strip", "replace", "title", "slice", "lstrip", "rstrip", "zfill", "pad", "cat", "normalize")
+_TEXT_TO_TEXT = (
+    "lower",
+    "upper",
+    "strip",
+    "replace",
+    "title",
+    "slice",
+    "lstrip",
+    "rstrip",
+    "zfill",
+    "pad",
+    "cat",
+    "normalize",
+)
 
 
 def _accessor_result(call: Call, series: Series) -> Value:
@@ -360,7 +393,9 @@ def _aggregate(call: Call, group: GroupBy) -> Value:
 def _transform(call: Call, group: GroupBy) -> Value:
     if group.single and group.selected:
         cells = group.frame.columns.get(group.selected[0], Cells())
-        return Series(dataclasses.replace(cells, kind="float", missing=None, origin=None), group.frame.rows, group.selected[0])
+        return Series(
+            dataclasses.replace(cells, kind="float", missing=None, origin=None), group.frame.rows, group.selected[0]
+        )
     return UNKNOWN
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from wmrl_gym.world_models.static_analysis import cost
 from wmrl_gym.world_models.static_analysis.builtin_functions import apply
 from wmrl_gym.world_models.static_analysis.calls import Call
-from wmrl_gym.world_models.static_analysis.faults import api_fault, shape_fault
+from wmrl_gym.world_models.static_analysis.faults import Fault, api_fault, shape_fault
 from wmrl_gym.world_models.static_analysis.features import (
     Features,
     check_against_fit,
@@ -82,19 +82,33 @@ def _array(features: Features, cells: Cells, width: int | None, **facts: object)
 # Scaling
 
 
-@transformer("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler", "Normalizer", "PowerTransformer", "QuantileTransformer")
+@transformer(
+    "StandardScaler",
+    "MinMaxScaler",
+    "MaxAbsScaler",
+    "RobustScaler",
+    "Normalizer",
+    "PowerTransformer",
+    "QuantileTransformer",
+)
 def _scale(call: Call, estimator: Estimator, data: Value | None, just_fitted: bool) -> Value:
     features = _seen(call, estimator, data, just_fitted)
     if features is None:
         return UNKNOWN
     centres = estimator.cls.__name__ == "StandardScaler" and estimator.parameter("with_mean", True)
     if features.sparse and centres:
-        message = "Cannot center sparse matrices: pass `with_mean=False` instead. See docstring for motivation and alternatives."
-        raise shape_fault(message, second="TypeError")
+        raise _cannot_center()
     # A standardised column has values on both sides of zero.
     negative = True if centres else (False if estimator.cls.__name__ == "MinMaxScaler" else None)
     cells = features.cells.derived(kind="float", negative=negative, unique=None, fractional=True).tagged("scaled")
     return _array(features, cells, features.width, sparse=features.sparse, basis=features.basis)
+
+
+def _cannot_center() -> Fault:
+    message = (
+        "Cannot center sparse matrices: pass `with_mean=False` instead. See docstring for motivation and alternatives."
+    )
+    return shape_fault(message, second="TypeError")
 
 
 @fitter("StandardScaler")
@@ -105,8 +119,7 @@ def _fit_scaler(call: Call, estimator: Estimator, data: Value | None, target: Va
     if features is not None:
         check_features(features, estimator.cls)
         if features.sparse and estimator.parameter("with_mean", True):
-            message = "Cannot center sparse matrices: pass `with_mean=False` instead. See docstring for motivation and alternatives."
-            raise shape_fault(message, second="TypeError")
+            raise _cannot_center()
     remember(estimator, features, None)
 
 
@@ -124,7 +137,9 @@ def _fit_imputer(call: Call, estimator: Estimator, data: Value | None, target: V
             text = features.cells
         if strategy in ("mean", "median") and text is not None:
             example = text.examples[0] if text.examples else "a"
-            message = f"Cannot use {strategy} strategy with non-numeric data:\ncould not convert string to float: '{example}'"
+            message = (
+                f"Cannot use {strategy} strategy with non-numeric data:\ncould not convert string to float: '{example}'"
+            )
             raise shape_fault(message, second="TypeError")
     remember(estimator, features, None)
 
@@ -139,7 +154,9 @@ def _impute(call: Call, estimator: Estimator, data: Value | None, just_fitted: b
         check_against_fit(features, estimator.fit, estimator.cls)
     kind = "float" if features.cells.numeric else features.cells.kind
     width = features.width if not estimator.parameter("add_indicator", False) else None
-    cells = features.cells.derived(kind=kind, missing=False, unique=None, examples=features.cells.examples).tagged("imputed")
+    cells = features.cells.derived(kind=kind, missing=False, unique=None, examples=features.cells.examples).tagged(
+        "imputed"
+    )
     return _array(features, cells, width, sparse=features.sparse)
 
 
@@ -174,7 +191,14 @@ def _one_hot(call: Call, estimator: Estimator, data: Value | None, just_fitted: 
     width = estimator.fit.parts.get("categories")
     sparse = estimator.parameter("sparse_output", True) is not False
     inputs = estimator.fit.width
-    cells = Cells("float", False, negative=False, fractional=False, sources=features.cells.sources, tags=features.cells.tags | {"onehot"})
+    cells = Cells(
+        "float",
+        False,
+        negative=False,
+        fractional=False,
+        sources=features.cells.sources,
+        tags=features.cells.tags | {"onehot"},
+    )
     if not sparse and width is not None and features.rows is not None:
         cost.allocate(call, width * features.rows * 8 / 2**20)
     density = inputs / width if inputs and width else None
@@ -191,7 +215,9 @@ def _ordinal(call: Call, estimator: Estimator, data: Value | None, just_fitted: 
         missing = False
     unknown = constant(estimator.params.get("unknown_value"), 0)
     negative = True if isinstance(unknown, int) and unknown < 0 and not just_fitted else False
-    cells = features.cells.derived(kind="float", missing=missing, fractional=False, negative=negative and None, unique=None)
+    cells = features.cells.derived(
+        kind="float", missing=missing, fractional=False, negative=negative and None, unique=None
+    )
     return _array(features, cells.tagged("ordinal"), features.width)
 
 
@@ -229,6 +255,8 @@ def _fit_labels(call: Call, estimator: Estimator, data: Value | None, target: Va
         message = f"y should be a 1d array, got an array of shape ({described.rows}, {described.outputs}) instead."
         raise shape_fault(message, second="TypeError")
     remember(estimator, None, described)
+    if estimator.fit is not None and described is not None:
+        estimator.fit.rows = described.rows
 
 
 @transformer("LabelEncoder")
@@ -237,7 +265,8 @@ def _labels(call: Call, estimator: Estimator, data: Value | None, just_fitted: b
     if described is None:
         return UNKNOWN
     before = estimator.fit.target if estimator.fit is not None else Cells()
-    if not just_fitted and new_values(before, described.cells, None, described.rows):
+    rows = estimator.fit.rows if estimator.fit is not None else None
+    if not just_fitted and new_values(before, described.cells, rows, described.rows):
         example = described.cells.examples[0] if described.cells.examples else "?"
         raise shape_fault(f"y contains previously unseen labels: '{example}'", second="KeyError", confidence=0.8)
     cells = described.cells.derived(kind="int", missing=False, negative=False, fractional=False, unique=before.unique)
@@ -335,7 +364,16 @@ def _same_kind(call: Call, estimator: Estimator, data: Value | None, just_fitted
 # Dimensions
 
 
-@transformer("PCA", "TruncatedSVD", "NMF", "KernelPCA", "FastICA", "FactorAnalysis", "LatentDirichletAllocation", "IncrementalPCA")
+@transformer(
+    "PCA",
+    "TruncatedSVD",
+    "NMF",
+    "KernelPCA",
+    "FastICA",
+    "FactorAnalysis",
+    "LatentDirichletAllocation",
+    "IncrementalPCA",
+)
 def _decompose(call: Call, estimator: Estimator, data: Value | None, just_fitted: bool) -> Value:
     features = _seen(call, estimator, data, just_fitted)
     if features is None:
@@ -345,7 +383,9 @@ def _decompose(call: Call, estimator: Estimator, data: Value | None, just_fitted
     width = wanted if isinstance(wanted, int) and not isinstance(wanted, bool) else None
     if wanted is None and features.width is not None and features.rows is not None and estimator.fit is not None:
         width = min(features.width, estimator.fit.rows or features.width)
-    cells = features.cells.derived(kind="float", negative=None, missing=False, unique=None, fractional=True).tagged("reduced")
+    cells = features.cells.derived(kind="float", negative=None, missing=False, unique=None, fractional=True).tagged(
+        "reduced"
+    )
     if just_fitted and estimator.cls.__name__ == "TruncatedSVD" and width is not None and features.width is not None:
         _require_components(estimator, width, features)
     return _array(features, cells, width)
@@ -375,7 +415,9 @@ def _require_components(estimator: Estimator, wanted: int, features: Features) -
     most = min(features.rows, features.width)
     if wanted > most:
         solver = "covariance_eigh" if features.rows >= 10 * features.width and features.width <= 1000 else "full"
-        message = f"n_components={wanted} must be between 0 and min(n_samples, n_features)={most} with svd_solver='{solver}'"
+        message = (
+            f"n_components={wanted} must be between 0 and min(n_samples, n_features)={most} with svd_solver='{solver}'"
+        )
         raise shape_fault(message, second="InvalidParameterError")
 
 
@@ -390,7 +432,9 @@ def _polynomial(call: Call, estimator: Estimator, data: Value | None, just_fitte
         width = math.comb(features.width + degree, degree) - (estimator.parameter("include_bias", True) is False)
         if features.rows is not None:
             cost.allocate(call, width * features.rows * 8 / 2**20)
-    cells = features.cells.derived(kind="float", negative=features.cells.negative and None, unique=None).tagged("polynomial")
+    cells = features.cells.derived(kind="float", negative=features.cells.negative and None, unique=None).tagged(
+        "polynomial"
+    )
     return _array(features, cells, width, sparse=features.sparse)
 
 
@@ -440,7 +484,15 @@ def _fit_function(call: Call, estimator: Estimator, data: Value | None, target: 
     estimator.fit = Fit()
 
 
-@transformer("KBinsDiscretizer", "SplineTransformer", "Nystroem", "RBFSampler", "KMeans", "MiniBatchKMeans", "FeatureAgglomeration")
+@transformer(
+    "KBinsDiscretizer",
+    "SplineTransformer",
+    "Nystroem",
+    "RBFSampler",
+    "KMeans",
+    "MiniBatchKMeans",
+    "FeatureAgglomeration",
+)
 def _other(call: Call, estimator: Estimator, data: Value | None, just_fitted: bool) -> Value:
     features = _seen(call, estimator, data, just_fitted)
     if features is None:
