@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,7 +17,7 @@ def test_advantages_of_a_group_sum_to_zero_and_keep_the_order_of_rewards(row: li
     advantages = group_advantages(row, normalise_by_std=std)
     pairs = [(r, a) for r, a in zip(row, advantages, strict=True) if r is not None and a is not None]
     assert sum(a for _, a in pairs) == pytest.approx(0, abs=1e-6)
-    for (r1, a1), (r2, a2) in zip(pairs, pairs[1:], strict=False):
+    for (r1, a1), (r2, a2) in itertools.pairwise(pairs):
         assert (a1 - a2) * (r1 - r2) >= 0
 
 

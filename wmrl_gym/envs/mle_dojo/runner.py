@@ -106,13 +106,17 @@ class CompetitionRunner:
         from wmrl_gym.execution.environment import environment_key
         from wmrl_gym.execution.limits import SandboxLimits
 
-        private = {}
+        private: dict[str, Any] = {}
         for name in names:
             competition = self.competition(name)
             boards = [list(board.scores) for board in competition.leaderboards]
             private[name] = [competition.answers.to_csv(index=False), boards]
-        surroundings = {"ladder": self.ladder, "score": self.score, "private": private, "style": self.feedback_style}
-        surroundings["feedback_chars"] = self.feedback_chars
+        surroundings: dict[str, Any] = {
+            "ladder": self.ladder,
+            "score": self.score,
+            "private": private,
+            "feedback": (self.feedback_style, self.feedback_chars),
+        }
         return environment_key(self.sandbox_limits or SandboxLimits(), surroundings, self.sandbox_start)
 
     def _graded(self, competition: Competition, result: SandboxResult, started: float) -> Outcome:
