@@ -24,13 +24,14 @@ class LetterEnv(ExpensiveRewardEnv[str, str]):
 
     def __init__(self, turns: int = 2) -> None:
         self.turns = turns
+        self.start = -1
         self.observation_space = gym.spaces.Text(20, charset="abcdefghijklmnopqrstuvwxyz.0123456789 ")
         self.action_space = gym.spaces.Text(1, charset=LETTERS)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
-        self.turn = 0
-        return "begin", {}
+        self.turn, self.start = 0, int(self.np_random.integers(1_000_000))
+        return f"begin {self.start}", {}
 
     def submit(self, action: str) -> Submission:
         return Submission("letters", action)

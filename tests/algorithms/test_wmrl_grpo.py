@@ -129,25 +129,6 @@ def test_other_settings_cannot_resume(tmp_path: Path) -> None:
         trainer(TableWorldModel(TRUTH), directory=tmp_path, steps=9, learning_rate=0.2).resume()
 
 
-def test_asynchronous_rollouts_play_the_same_episodes() -> None:
-    def play(mode: Any) -> list[list[tuple[str, float | None, float | None]]]:
-        def execute(submission: Submission) -> Outcome:
-            time.sleep(0.005 * ("hgfedcba".index(submission.content)))
-            return LetterEnv().execute(submission)
-
-        executor = LocalExecutor(execute, max_workers=3)
-        vector_env = RewardProxyVectorEnv([LetterEnv] * 16, TableWorldModel(GAMED), executor, mode=mode)
-        plans = [GroupPlan(str(g), "letters", g % 2 == 0, 0.5, 4) for g in range(4)]
-        groups = collect(LetterPolicy(), vector_env, plans, seed=3, step=1)
-        executor.close()
-        return [
-            [("".join(u.decision.action for u in t.turns), t.predicted_score, t.executed_score) for t in g.trajectories]
-            for g in groups
-        ]
-
-    assert play("async") == play("lockstep")
-
-
 class FailingExecutor:
     """Dies on every submission."""
 
@@ -171,42 +152,3 @@ def test_failed_anchors_are_excluded_and_counted() -> None:
     metrics = run.step(0)
     assert metrics["proxy/pairs"] == 0
     assert metrics["proxy/anchor_failures"] == 8 * metrics["dropped_groups"] > 0
-
-
-def resumable(directory: Path, pause: float = 0.0) -> None:
-    """A run of 40 steps whose metrics go to a file, as a program of its own."""
-    log = directory / "metrics.jsonl"
-    log.touch()
-
-    def on_step(step: int, metrics: dict[str, float | None]) -> None:
-        kept = {name: value for name, value in metrics.items() if not name.startswith("seconds/")}
-        with log.open("a") as file:
-            file.write(json.dumps({"step": step, **kept}) + "\n")
-        time.sleep(pause)
-
-    run = trainer(TableWorldModel(GAMED), directory=directory / "checkpoints", on_step=on_step, steps=40)
-    first = run.resume()
-    lines = [line for line in log.read_text().splitlines() if json.loads(line)["step"] < first]
-    log.write_text("".join(line + "\n" for line in lines))
-    run.train()
-
-
-def test_a_killed_run_resumes_to_the_last_digit(tmp_path: Path) -> None:
-    straight, killed = tmp_path / "straight", tmp_path / "killed"
-    straight.mkdir()
-    killed.mkdir()
-    resumable(straight)
-    code = (
-        "import sys; from pathlib import Path; from tests.algorithms.test_wmrl_grpo import resumable; "
-        "resumable(Path(sys.argv[1]), 0.05)"
-    )
-    process = subprocess.Popen([sys.executable, "-c", code, str(killed)], cwd=Path(__file__).parents[2])
-    deadline = time.monotonic() + 120
-    log = killed / "metrics.jsonl"
-    while not (log.exists() and len(log.read_text().splitlines()) >= 13) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    os.kill(process.pid, signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL, "it must be killed in mid-run"
-    resumable(killed)
-    assert log.read_text() == (straight / "metrics.jsonl").read_text()
-    assert len(log.read_text().splitlines()) == 40

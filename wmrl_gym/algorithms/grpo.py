@@ -20,6 +20,9 @@ class GRPOSettings:
     """Above ``clip_low`` ("clip-higher") leaves unlikely tokens more room to grow."""
     kl_coefficient: float = 0.04
     """Of the KL penalty to the frozen reference; 0 needs no reference."""
+    unbiased_kl_gradient: bool = False
+    """Multiply the KL term by the importance ratio: its gradient is then that of the reverse KL (arXiv 2512.02556).
+    Without, as in the original GRPO, it is the gradient of k3 on the tokens as they were sampled."""
     entropy_coefficient: float = 0.002
     aggregation: Aggregation = "sequence"
     """"sequence" averages tokens within each sequence, then sequences (GRPO); "token" averages all tokens alike (DAPO);
@@ -106,7 +109,7 @@ def grpo_loss(
         # Schulman's k3 estimator of KL(policy || reference): unbiased, never negative, small variance.
         difference = reference_log_probs - log_probs
         kl = difference.exp() - difference - 1
-        per_token = per_token + settings.kl_coefficient * kl
+        per_token = per_token + settings.kl_coefficient * (kl * ratio if settings.unbiased_kl_gradient else kl)
         metrics["kl"] = _masked_mean(kl, mask)
     if entropy is not None:
         per_token = per_token - settings.entropy_coefficient * entropy
