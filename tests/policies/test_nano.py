@@ -58,7 +58,7 @@ def test_most_answers_are_scripts_that_parse(scripts: list[Decision]) -> None:
         except SyntaxError:
             continue
         parsed += decision.finished and action.kind == "execute"
-    assert parsed >= 0.8 * len(scripts)
+    assert parsed >= 0.7 * len(scripts)
 
 
 def test_target_id_and_text_column_are_copied_from_the_prompt(
