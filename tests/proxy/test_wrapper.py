@@ -21,7 +21,7 @@ def wrapped(fraction: float, env: gym.Env[Any, Any] | None = None, **settings: A
 
 
 @pytest.mark.parametrize("fraction", [0.0, 1.0])
-@pytest.mark.filterwarnings("ignore:.*spec.*")
+@pytest.mark.filterwarnings("ignore:.*different from the unwrapped version")
 def test_gymnasiums_checks_pass(fraction: float) -> None:
     check_env(wrapped(fraction, GuessEnv(turns=3)), skip_render_check=True)
 

@@ -112,10 +112,13 @@ class AnchorExecutions:
         )
 
     def discard(self, ticket: int) -> None:
-        """Give up an execution. One that already runs keeps its place until it ends."""
+        """Give up an execution. One that was handed over keeps its place until it ends.
+
+        It is not cancelled: an executor may be serving it to others as well.
+        """
         self._waiting = deque(item for item in self._waiting if item[0] != ticket)
         future = self._futures.pop(ticket, None)
-        if future is not None and not future.cancel() and not future.done():
+        if future is not None and not future.done():
             self._abandoned.add(future)
 
     def _begin(self, submission: Submission, execute: Execute) -> Future[Outcome]:
