@@ -173,7 +173,8 @@ _add(
     "from sklearn.decomposition import PCA\nPCA(2).fit_transform(train[['area', 'rooms']])\n",
     "train['area'].fillna(0, inplace=True)\nfrom sklearn.linear_model import Ridge\n"
     "Ridge().fit(train[['area', 'rooms']], train['price'])\n",
-    "for c in train.columns:\n    if train[c].dtype == 'object':\n        train[c] = train[c].astype('category').cat.codes\n"
+    "for c in train.columns:\n    if train[c].dtype == 'object':\n        train[c] = "
+    "train[c].astype('category').cat.codes\n"
     "from sklearn.ensemble import ExtraTreesRegressor\nExtraTreesRegressor(5).fit(train, train['price'])\n",
     "train = train.fillna(train.mean())\n",
     "print(train.median())\n",
@@ -208,7 +209,8 @@ _add(
     "for a, b in StratifiedKFold(3).split(X, y):\n    pass\n",
     "from sklearn.linear_model import Ridge\nA = pd.get_dummies(train[['rooms', 'district']])\n"
     "B = pd.get_dummies(test[['rooms', 'district']])\nRidge().fit(A, train['price']).predict(B)\n",
-    "from sklearn.preprocessing import LabelEncoder\nle = LabelEncoder().fit(train['owner'])\nle.transform(test['owner'])\n",
+    "from sklearn.preprocessing import LabelEncoder\nle = "
+    "LabelEncoder().fit(train['owner'])\nle.transform(test['owner'])\n",
     "from sklearn.preprocessing import OrdinalEncoder\ne = OrdinalEncoder().fit(train[['owner']])\n"
     "e.transform(test[['owner']])\n",
     "from sklearn.preprocessing import OneHotEncoder\nOneHotEncoder().fit_transform(train['district'])\n",
@@ -243,7 +245,8 @@ _add(
 _add(
     Check.SHAPES_AND_DTYPES,
     "reviews",
-    "from sklearn.linear_model import LogisticRegression\nLogisticRegression().fit(train[['text']], train['positive'])\n",
+    "from sklearn.linear_model import LogisticRegression\nLogisticRegression().fit(train[['text']], "
+    "train['positive'])\n",
     "from sklearn.feature_extraction.text import TfidfVectorizer\nTfidfVectorizer().fit_transform(train['title'])\n",
     "from sklearn.feature_extraction.text import TfidfVectorizer\nTfidfVectorizer().fit_transform(train['positive'])\n",
     "from sklearn.feature_extraction.text import TfidfVectorizer\nfrom sklearn.svm import LinearSVC\n"

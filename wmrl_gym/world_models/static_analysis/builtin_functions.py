@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from wmrl_gym.world_models.static_analysis.calls import Call, models
+from wmrl_gym.world_models.static_analysis.cells import Cells
 from wmrl_gym.world_models.static_analysis.faults import Fault, api_fault, runtime_fault
 from wmrl_gym.world_models.static_analysis.operators import type_name
+from wmrl_gym.world_models.static_analysis.paths import open_file
 from wmrl_gym.world_models.static_analysis.scope import scalar_cells
 from wmrl_gym.world_models.static_analysis.values import (
     MISSING,
@@ -14,7 +16,6 @@ from wmrl_gym.world_models.static_analysis.values import (
     UNKNOWN,
     Array,
     Bound,
-    Cells,
     Const,
     Dict,
     Estimator,
@@ -151,7 +152,7 @@ def _dict(call: Call) -> Value:
             items |= {call.interpreter.hashable(p.items[0]): p.items[1] for p in pairs}  # type: ignore[attr-defined]
         else:
             return Dict(None)
-    return Dict({**items, **call.kwargs})
+    return Dict(items | dict(call.kwargs.items()))
 
 
 @models("builtins.int", "builtins.float", "builtins.str", "builtins.bool", "builtins.abs", "builtins.round")
@@ -314,6 +315,5 @@ def _input(call: Call) -> Value:
 
 @models("builtins.open")
 def _open(call: Call) -> Value:
-    from wmrl_gym.world_models.static_analysis.files import open_file
 
     return open_file(call)

@@ -78,7 +78,8 @@ def callable_name(target: Any) -> str:
     """The name Python prints in a TypeError about arguments."""
     if inspect.isclass(target):
         owner = next((base for base in target.__mro__ if "__init__" in base.__dict__), target)
-        return f"{getattr(owner.__init__, '__qualname__', owner.__qualname__ + '.__init__')}() "
+        initializer = owner.__dict__.get("__init__")
+        return f"{getattr(initializer, '__qualname__', owner.__qualname__ + '.__init__')}() "
     if hasattr(target, "_skl_parameter_constraints"):
         return ""
     return f"{getattr(target, '__qualname__', getattr(target, '__name__', 'function'))}() "

@@ -7,8 +7,10 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from wmrl_gym.world_models.static_analysis.calls import ATTRIBUTES, STORES, SUBSCRIPTS, Call, methods
+from wmrl_gym.world_models.static_analysis.cells import Cells
 from wmrl_gym.world_models.static_analysis.faults import runtime_fault
 from wmrl_gym.world_models.static_analysis.names import ENVIRONMENT
+from wmrl_gym.world_models.static_analysis.operators import binary
 from wmrl_gym.world_models.static_analysis.scope import join_values
 from wmrl_gym.world_models.static_analysis.values import (
     MISSING,
@@ -16,7 +18,6 @@ from wmrl_gym.world_models.static_analysis.values import (
     UNKNOWN,
     Array,
     Bound,
-    Cells,
     Const,
     Dict,
     Estimator,
@@ -30,7 +31,6 @@ from wmrl_gym.world_models.static_analysis.values import (
     Text,
     Value,
     constant,
-    strings,
 )
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def elements(interpreter: Expressions, value: Value) -> list[Value] | None:
     if isinstance(value, Items):
         return value.items
     if isinstance(value, Dict):
-        return None if value.items is None else [_as_value(key) for key in value.items]
+        return None if value.items is None else [key_value(key) for key in value.items]
     if isinstance(value, Frame):
         return [Const(name) for name in value.columns] if value.complete else None
     if isinstance(value, Array) and value.shape and value.shape[0] is not None and value.shape[0] <= _FEW:
@@ -66,14 +66,15 @@ def elements(interpreter: Expressions, value: Value) -> list[Value] | None:
     return None
 
 
-def _as_value(key: Any) -> Value:
+def key_value(key: Any) -> Value:
+    """A dictionary's key as a value."""
     return Items("tuple", [Const(part) for part in key]) if isinstance(key, tuple) else Const(key)
 
 
 def element(interpreter: Expressions, value: Value) -> Value:
     """A value that stands for every element of an iterable."""
     if isinstance(value, Items):
-        return value.representative() if value.items is None else _joined(value.items)
+        return value.representative() if value.items is None else joined_element(value.items)
     if isinstance(value, Series):
         return Scalar(value.cells)
     if isinstance(value, Array) and value.shape:
@@ -83,7 +84,8 @@ def element(interpreter: Expressions, value: Value) -> Value:
     return UNKNOWN
 
 
-def _joined(items: list[Value]) -> Value:
+def joined_element(items: list[Value]) -> Value:
+    """A value that is one of these."""
     found = items[0] if items else UNKNOWN
     for item in items[1:]:
         found = join_values(found, item)
@@ -239,8 +241,6 @@ def _index_drop(call: Call, target: Items) -> Value:
 def _index_algebra(call: Call, target: Items) -> Value:
     import ast
 
-    from wmrl_gym.world_models.static_analysis.operators import binary
-
     from_set = Items("set", target.items, target.element)
     other = elements(call.interpreter, call.args[0]) if call.args else None
     name = call.callee
@@ -296,7 +296,7 @@ def _items_subscript(interpreter: Expressions, value: Items, key: Value) -> Valu
         raise runtime_fault(message, "TypeError", second="KeyError")
     if value.kind == "index" and isinstance(key, Items | Series | Array):
         return Items("index", None, value.representative())
-    return value.representative() if value.items is None else _joined(value.items)
+    return value.representative() if value.items is None else joined_element(value.items)
 
 
 SUBSCRIPTS[Items] = _items_subscript
@@ -321,209 +321,7 @@ STORES[Items] = _items_store
 # Dictionaries
 
 
-def _dict_attribute(interpreter: Expressions, value: Dict, name: str) -> Value:
-    if not hasattr(dict, name):
-        message = f"'dict' object has no attribute '{name}'"
-        raise runtime_fault(message, "AttributeError", second="TypeError")
-    return Bound(value, name)
-
-
-ATTRIBUTES[Dict] = _dict_attribute
-
-
-def _dict_subscript(interpreter: Expressions, value: Dict, key: Value) -> Value:
-    wanted = interpreter.hashable(key)
-    if value.items is None:
-        return value.element
-    if wanted is None and not isinstance(key, Const):
-        return _joined(list(value.items.values()))
-    if wanted not in value.items:
-        raise runtime_fault(repr(wanted), "KeyError")
-    return value.items[wanted]
-
-
-SUBSCRIPTS[Dict] = _dict_subscript
-
-
-def _dict_store(interpreter: Expressions, value: Dict, key: Value, item: Value) -> None:
-    wanted = interpreter.hashable(key)
-    if value.items is not None and (wanted is not None or isinstance(key, Const)):
-        value.items[wanted] = item
-        return
-    value.element = item if value.items is None or not value.items else UNKNOWN
-    value.items = None
-
-
-STORES[Dict] = _dict_store
-
-
-@methods(Dict, "keys")
-def _keys(call: Call, value: Dict) -> Value:
-    return Items("view", elements(call.interpreter, value))
-
-
-@methods(Dict, "values")
-def _values(call: Call, value: Dict) -> Value:
-    return Items("view", None if value.items is None else list(value.items.values()), value.element)
-
-
-@methods(Dict, "items")
-def _dict_items(call: Call, value: Dict) -> Value:
-    if value.items is None:
-        return Items("view", None, Items("tuple", [UNKNOWN, value.element]))
-    return Items("view", [Items("tuple", [_as_value(k), v]) for k, v in value.items.items()])
-
-
-@methods(Dict, "get")
-def _get(call: Call, value: Dict) -> Value:
-    wanted = constant(call.first(0))
-    default = call.args[1] if len(call.args) > 1 else NONE
-    if value.items is None or wanted is MISSING:
-        return UNKNOWN
-    return value.items.get(wanted, default)
-
-
-@methods(Dict, "update", "setdefault", "pop", "clear", "popitem")
-def _dict_change(call: Call, value: Dict) -> Value:
-    other = call.first(0)
-    known = isinstance(other, Dict) and other.items is not None and value.items is not None
-    if known and call.callee == "update":
-        value.items |= other.items  # type: ignore[union-attr, operator]
-    else:
-        value.items = None
-    return UNKNOWN
-
-
-@methods(Dict, "copy")
-def _dict_copy(call: Call, value: Dict) -> Value:
-    return Dict(None if value.items is None else dict(value.items), value.element)
-
-
 # Strings and other constants
-
-
-def _const_attribute(interpreter: Expressions, value: Const, name: str) -> Value:
-    try:
-        found = getattr(value.value, name)
-    except AttributeError as error:
-        raise runtime_fault(str(error), "AttributeError", second="TypeError") from None
-    except Exception:
-        return UNKNOWN
-    if callable(found) and not isinstance(found, type):
-        return Bound(value, name)
-    return interpreter.wrap(found, name)
-
-
-ATTRIBUTES[Const] = _const_attribute
-
-
-def _const_subscript(interpreter: Expressions, value: Const, key: Value) -> Value:
-    if value.value is None or isinstance(value.value, bool | int | float):
-        raise runtime_fault(f"'{type(value.value).__name__}' object is not subscriptable", "TypeError")
-    position = constant(key)
-    if isinstance(value.value, str | bytes | tuple) and position is not MISSING:
-        try:
-            return Const(value.value[position])
-        except (IndexError, TypeError) as error:
-            raise runtime_fault(str(error), type(error).__name__) from None
-    return UNKNOWN
-
-
-SUBSCRIPTS[Const] = _const_subscript
-
-
-def call_constant_method(call: Call, value: Const, name: str) -> Value:
-    """A method of a string or number, really called where all arguments are constants too."""
-    args = [constant(arg) for arg in call.args]
-    kwargs = {key: constant(arg) for key, arg in call.kwargs.items()}
-    if name == "join" and isinstance(value.value, str):
-        return Scalar(Cells("str", missing=False)) if MISSING in args else UNKNOWN
-    if name == "format" and isinstance(value.value, str):
-        return _format(call, value.value)
-    if MISSING in args or MISSING in kwargs.values() or call.open_ended:
-        return Scalar(Cells("str", missing=False)) if isinstance(value.value, str) and name != "split" else UNKNOWN
-    if not isinstance(value.value, str | bytes | int | float | tuple):
-        return UNKNOWN
-    try:
-        result = getattr(value.value, name)(*args, **kwargs)
-    except Exception as error:
-        raise runtime_fault(str(error), type(error).__name__) from None
-    if isinstance(result, list):
-        return strings(result)
-    if isinstance(result, tuple):
-        return strings(result, "tuple")
-    return Const(result) if isinstance(result, bool | int | float | str | bytes | None) else UNKNOWN
-
-
-def _format(call: Call, template: str) -> Value:
-    """``template.format(...)``: simple ``{}`` holes are followed, anything else is an unknown string."""
-    args = [constant(arg) for arg in call.args]
-    if MISSING not in args and not call.kwargs and not call.open_ended:
-        try:
-            return Const(template.format(*args))
-        except (IndexError, KeyError, ValueError) as error:
-            raise runtime_fault(str(error), type(error).__name__) from None
-    chunks = template.split("{}")
-    if call.kwargs or len(chunks) != len(call.args) + 1 or any("{" in chunk for chunk in chunks):
-        return Scalar(Cells("str", missing=False))
-    from wmrl_gym.world_models.static_analysis.operators import pieces
-
-    parts: list[str | Cells] = [chunks[0]]
-    for arg, chunk in zip(call.args, chunks[1:], strict=True):
-        found = constant(arg)
-        parts += [str(found)] if found is not MISSING else list(pieces(arg))
-        parts.append(chunk)
-    return Text(tuple(parts))
-
-
-def _text_attribute(interpreter: Expressions, value: Text, name: str) -> Value:
-    from pathlib import PosixPath
-
-    python_type: type = PosixPath if value.is_path else str
-    if not hasattr(python_type, name):
-        raise runtime_fault(f"'{python_type.__name__}' object has no attribute '{name}'", "AttributeError")
-    if value.is_path and name in ("name", "stem", "suffix", "parent", "parts", "parents"):
-        return _path_part(value, name)
-    return Bound(value, name)
-
-
-ATTRIBUTES[Text] = _text_attribute
-
-
-def _path_part(value: Text, name: str) -> Value:
-    from pathlib import PurePosixPath
-
-    if value.literal is None:
-        return Scalar(Cells("str", missing=False)) if name in ("name", "stem", "suffix") else UNKNOWN
-    found = getattr(PurePosixPath(value.literal), name)
-    if isinstance(found, str):
-        return Const(found)
-    return Text((str(found),), is_path=True) if name == "parent" else UNKNOWN
-
-
-def _scalar_attribute(interpreter: Expressions, value: Scalar, name: str) -> Value:
-    python_type = {"int": int, "float": float, "str": str, "bool": bool}.get(value.cells.kind)
-    import numpy as np
-
-    if python_type is str and not hasattr(str, name):
-        raise runtime_fault(f"'str' object has no attribute '{name}'", "AttributeError")
-    if python_type in (int, float) and not hasattr(python_type, name) and not hasattr(np.float64, name):
-        raise runtime_fault(f"'{value.cells.kind}' object has no attribute '{name}'", "AttributeError")
-    return Bound(value, name)
-
-
-ATTRIBUTES[Scalar] = _scalar_attribute
-
-
-def _scalar_subscript(interpreter: Expressions, value: Scalar, key: Value) -> Value:
-    if value.cells.kind in ("int", "float", "bool"):
-        if value.cells.missing is None:
-            return UNKNOWN
-        raise runtime_fault(f"'{value.cells.kind}' object is not subscriptable", "TypeError", confidence=0.8)
-    return Scalar(Cells(value.cells.kind, missing=False)) if value.cells.kind == "str" else UNKNOWN
-
-
-SUBSCRIPTS[Scalar] = _scalar_subscript
 
 
 def _instance_subscript(interpreter: Expressions, value: Instance, key: Value) -> Value:

@@ -9,14 +9,16 @@ enough to tell a script that needs minutes from one that needs seconds.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from wmrl_gym.envs.mle_dojo.inventory import DataFile
+from wmrl_gym.world_models.static_analysis.cells import Cells
 from wmrl_gym.world_models.static_analysis.faults import Fault
-from wmrl_gym.world_models.static_analysis.values import Cells, Estimator, constant
+from wmrl_gym.world_models.static_analysis.values import Estimator, constant
 from wmrl_gym.world_models.verdicts import Check
 
 if TYPE_CHECKING:
@@ -230,7 +232,7 @@ def _network(estimator: Estimator, size: Size) -> float:
     layers = constant(estimator.params.get("hidden_layer_sizes"), (100,))
     sizes = [n for n in (layers if isinstance(layers, tuple) else (layers,)) if isinstance(n, int)] or [100]
     widths = [size.width, *sizes]
-    weights = sum(a * b for a, b in zip(widths, widths[1:], strict=False))
+    weights = sum(a * b for a, b in itertools.pairwise(widths))
     return _value(estimator, "max_iter", 200) * size.rows * (1.5e-6 * len(sizes) + 1e-10 * weights)
 
 

@@ -7,8 +7,16 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from wmrl_gym.world_models.static_analysis import installed
-from wmrl_gym.world_models.static_analysis.calls import ATTRIBUTES, METHODS, SUBSCRIPTS, Call, MethodModel
-from wmrl_gym.world_models.static_analysis.faults import Fault, api_fault, runtime_fault
+from wmrl_gym.world_models.static_analysis.calls import (
+    ATTRIBUTES,
+    METHODS,
+    SUBSCRIPTS,
+    Call,
+    MethodModel,
+    callable_name,
+)
+from wmrl_gym.world_models.static_analysis.cells import Cells
+from wmrl_gym.world_models.static_analysis.faults import Fault, api_fault, runtime_fault, shape_fault
 from wmrl_gym.world_models.static_analysis.features import features_of, target_of
 from wmrl_gym.world_models.static_analysis.fitting import fit, predict, transform
 from wmrl_gym.world_models.static_analysis.values import (
@@ -16,7 +24,6 @@ from wmrl_gym.world_models.static_analysis.values import (
     UNKNOWN,
     Array,
     Bound,
-    Cells,
     Const,
     Dict,
     Estimator,
@@ -39,8 +46,7 @@ def is_estimator(cls: type) -> bool:
 
 def construct(call: Call, cls: type) -> Value:
     """``SomeEstimator(...)``: nothing but the signature is checked when it is made."""
-    owner = next((base for base in cls.__mro__ if "__init__" in base.__dict__), cls)
-    call.bind(cls, quote=f"{getattr(owner.__init__, '__qualname__', cls.__name__)}() ")
+    call.bind(cls, quote=callable_name(cls))
     params = dict(call.bound)
     signature = installed.signature(cls)
     variadic = (
@@ -154,7 +160,7 @@ def _responsible(estimator: Estimator, name: str) -> Value:
 def _conditional(estimator: Estimator, name: str) -> str | None:
     """Ask a real, unfitted estimator with the same constant parameters: nothing is computed by that."""
     plain = {k: v.value for k, v in estimator.params.items() if isinstance(v, Const)}
-    required = {k: [] for k in ("estimators",) if k in estimator.params}
+    required: dict[str, list[Any]] = {k: [] for k in ("estimators",) if k in estimator.params}
     try:
         real = estimator.cls(**plain, **required)
     except Exception:
@@ -287,8 +293,6 @@ def _score(call: Call, estimator: Estimator) -> Value:
     predict(call, estimator, _data(call), "predict")
     features, target = features_of(call.interpreter, _data(call)), target_of(call.interpreter, call.get("y"))
     if features and target and None not in (features.rows, target.rows) and features.rows != target.rows:
-        from wmrl_gym.world_models.static_analysis.faults import shape_fault
-
         message = f"Found input variables with inconsistent numbers of samples: [{target.rows}, {features.rows}]"
         raise shape_fault(message)
     return Scalar(Cells("float", missing=False))

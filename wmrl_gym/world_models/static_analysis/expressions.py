@@ -14,14 +14,25 @@ from typing import Any
 from wmrl_gym.envs.mle_dojo.overview import Overview
 from wmrl_gym.world_models.static_analysis import installed
 from wmrl_gym.world_models.static_analysis.calls import ATTRIBUTES, FUNCTIONS, METHODS, STORES, SUBSCRIPTS, Call
+from wmrl_gym.world_models.static_analysis.cells import Cells
+from wmrl_gym.world_models.static_analysis.containers import element, elements, extend, length
 from wmrl_gym.world_models.static_analysis.faults import AnalysisLimit, Fault, api_fault, runtime_fault
-from wmrl_gym.world_models.static_analysis.names import Names
+from wmrl_gym.world_models.static_analysis.names import SUBMISSION_PATH, Names
+from wmrl_gym.world_models.static_analysis.objects import (
+    call_object,
+    call_unmodelled,
+    call_unmodelled_method,
+    script_class,
+    store_attribute,
+)
+from wmrl_gym.world_models.static_analysis.operators import binary, compare, unary
 from wmrl_gym.world_models.static_analysis.scope import Scope, State, join_values, scalar_cells
 from wmrl_gym.world_models.static_analysis.values import (
+    MISSING,
+    NONE,
     UNKNOWN,
     Array,
     Bound,
-    Cells,
     Const,
     Dict,
     Estimator,
@@ -34,6 +45,7 @@ from wmrl_gym.world_models.static_analysis.values import (
     Series,
     Text,
     Value,
+    constant,
 )
 from wmrl_gym.world_models.verdicts import Check
 
@@ -105,21 +117,21 @@ class Expressions(Names):
         if isinstance(node, ast.Constant):
             return Const(node.value)
         if isinstance(node, ast.Call):
-            return self.on_call(node)
+            return self._on_call(node)
         if isinstance(node, ast.Attribute):
             return self.attribute(self.eval(node.value), node.attr)
         if isinstance(node, ast.Subscript):
             return self.subscript(self.eval(node.value), self.eval(node.slice))
-        evaluate = getattr(self, f"on_{type(node).__name__.lower()}", None)
+        evaluate = getattr(self, f"_on_{type(node).__name__.lower()}", None)
         return UNKNOWN if evaluate is None else evaluate(node)
 
-    def on_tuple(self, node: ast.Tuple) -> Value:
+    def _on_tuple(self, node: ast.Tuple) -> Value:
         return self._sequence(node.elts, "tuple")
 
-    def on_list(self, node: ast.List) -> Value:
+    def _on_list(self, node: ast.List) -> Value:
         return self._sequence(node.elts, "list")
 
-    def on_set(self, node: ast.Set) -> Value:
+    def _on_set(self, node: ast.Set) -> Value:
         return self._sequence(node.elts, "set")
 
     def _sequence(self, nodes: list[ast.expr], kind: str) -> Value:
@@ -134,7 +146,7 @@ class Expressions(Names):
                 items.append(self.eval(node))
         return Items(kind, items if known else None, born=len(self.loops))
 
-    def on_dict(self, node: ast.Dict) -> Value:
+    def _on_dict(self, node: ast.Dict) -> Value:
         items: dict[Any, Value] = {}
         known = True
         for key_node, value_node in zip(node.keys, node.values, strict=True):
@@ -150,13 +162,14 @@ class Expressions(Names):
                 items[key] = value
         return Dict(items if known else None, next(iter(items.values()), UNKNOWN))
 
-    def on_slice(self, node: ast.Slice) -> Value:
+    def _on_slice(self, node: ast.Slice) -> Value:
         parts = [None if part is None else self.eval(part) for part in (node.lower, node.upper, node.step)]
-        if all(part is None or (isinstance(part, Const)) for part in parts):
-            return Const(slice(*(None if part is None else part.value for part in parts)))  # type: ignore[union-attr]
+        bounds = [part.value for part in (part or NONE for part in parts) if isinstance(part, Const)]
+        if len(bounds) == 3:
+            return Const(slice(*bounds))
         return Instance(slice, {"parts": parts})
 
-    def on_joinedstr(self, node: ast.JoinedStr) -> Value:
+    def _on_joinedstr(self, node: ast.JoinedStr) -> Value:
         parts: list[str | Cells] = []
         for part in node.values:
             if isinstance(part, ast.Constant):
@@ -178,7 +191,7 @@ class Expressions(Names):
             return list(value.parts)
         return [scalar_cells(value) or Cells()]
 
-    def on_ifexp(self, node: ast.IfExp) -> Value:
+    def _on_ifexp(self, node: ast.IfExp) -> Value:
         verdict = self.truth(self.eval(node.test))
         if verdict is not None:
             return self.eval(node.body if verdict else node.orelse)
@@ -190,7 +203,7 @@ class Expressions(Names):
         """Walk two alternatives (see `Interpreter`)."""
         raise NotImplementedError("Expressions is completed by Interpreter")
 
-    def on_boolop(self, node: ast.BoolOp) -> Value:
+    def _on_boolop(self, node: ast.BoolOp) -> Value:
         decisive = isinstance(node.op, ast.Or)
         certain = True
         value: Value = UNKNOWN
@@ -207,22 +220,18 @@ class Expressions(Names):
             certain = certain and verdict is not None
         return value if certain else UNKNOWN
 
-    def on_unaryop(self, node: ast.UnaryOp) -> Value:
-        from wmrl_gym.world_models.static_analysis.operators import unary
+    def _on_unaryop(self, node: ast.UnaryOp) -> Value:
 
         return unary(self, node.op, self.eval(node.operand))
 
-    def on_binop(self, node: ast.BinOp) -> Value:
+    def _on_binop(self, node: ast.BinOp) -> Value:
         return self.binary(node.op, self.eval(node.left), self.eval(node.right))
 
     def binary(self, operator: ast.operator, left: Value, right: Value) -> Value:
         """``left operator right``."""
-        from wmrl_gym.world_models.static_analysis.operators import binary
-
         return binary(self, operator, left, right)
 
-    def on_compare(self, node: ast.Compare) -> Value:
-        from wmrl_gym.world_models.static_analysis.operators import compare
+    def _on_compare(self, node: ast.Compare) -> Value:
 
         left, result = self.eval(node.left), UNKNOWN
         for operator, right_node in zip(node.ops, node.comparators, strict=True):
@@ -233,34 +242,34 @@ class Expressions(Names):
             left = right
         return result
 
-    def on_lambda(self, node: ast.Lambda) -> Value:
+    def _on_lambda(self, node: ast.Lambda) -> Value:
         return self.function_value(node)
 
-    def on_starred(self, node: ast.Starred) -> Value:
+    def _on_starred(self, node: ast.Starred) -> Value:
         self.eval(node.value)
         return UNKNOWN
 
-    def on_namedexpr(self, node: ast.NamedExpr) -> Value:
+    def _on_namedexpr(self, node: ast.NamedExpr) -> Value:
         value = self.eval(node.value)
         self.bind_name(node.target.id, value)
         return value
 
-    def on_await(self, node: ast.Await) -> Value:
+    def _on_await(self, node: ast.Await) -> Value:
         return UNKNOWN
 
     # Comprehensions
 
-    def on_listcomp(self, node: ast.ListComp) -> Value:
+    def _on_listcomp(self, node: ast.ListComp) -> Value:
         return self._comprehension(node.generators, lambda: self.eval(node.elt), "list")
 
-    def on_setcomp(self, node: ast.SetComp) -> Value:
+    def _on_setcomp(self, node: ast.SetComp) -> Value:
         found = self._comprehension(node.generators, lambda: self.eval(node.elt), "set")
         return Items("set", found.items if isinstance(found, Items) and found.items is not None else None)
 
-    def on_generatorexp(self, node: ast.GeneratorExp) -> Value:
+    def _on_generatorexp(self, node: ast.GeneratorExp) -> Value:
         return self._comprehension(node.generators, lambda: self.eval(node.elt), "generator")
 
-    def on_dictcomp(self, node: ast.DictComp) -> Value:
+    def _on_dictcomp(self, node: ast.DictComp) -> Value:
         pairs: list[tuple[Any, Value]] = []
 
         def pair() -> Value:
@@ -355,8 +364,6 @@ class Expressions(Names):
 
     def store_attribute(self, value: Value, name: str, item: Value) -> None:
         """``value.name = item``."""
-        from wmrl_gym.world_models.static_analysis.objects import store_attribute
-
         store_attribute(self, value, name, item)
 
     def delete_item(self, value: Value, key: Value) -> None:
@@ -371,7 +378,7 @@ class Expressions(Names):
                 raise runtime_fault(repr(name), "KeyError")
             value.items.pop(name)
 
-    def on_call(self, node: ast.Call) -> Value:
+    def _on_call(self, node: ast.Call) -> Value:
         function = self.eval(node.func)
         args: list[Value] = []
         kwargs: dict[str, Value] = {}
@@ -401,7 +408,6 @@ class Expressions(Names):
             return self._call_method(function, call)
         if isinstance(function, Real):
             return self._call_real(function, call)
-        from wmrl_gym.world_models.static_analysis.objects import call_object
 
         return call_object(self, function, call)
 
@@ -414,7 +420,6 @@ class Expressions(Names):
         model = METHODS.get((type(method.receiver), method.name))
         if model is not None:
             return model(call, method.receiver)
-        from wmrl_gym.world_models.static_analysis.objects import call_unmodelled_method
 
         return call_unmodelled_method(call, method)
 
@@ -427,14 +432,11 @@ class Expressions(Names):
         model = FUNCTIONS.get(function.name)
         if model is not None:
             return model(call)
-        from wmrl_gym.world_models.static_analysis.objects import call_unmodelled
 
         return call_unmodelled(call, function)
 
     def outside(self, call: Call) -> Value:
         """A call into code that is not followed: it may have written the submission if it was told where."""
-        from wmrl_gym.world_models.static_analysis.names import SUBMISSION_PATH
-
         for value in [*call.args, *call.kwargs.values()]:
             text = value.value if isinstance(value, Const) else value.literal if isinstance(value, Text) else None
             if isinstance(text, str) and SUBMISSION_PATH.endswith(text.rsplit("/", 1)[-1] or " "):
@@ -454,21 +456,15 @@ class Expressions(Names):
 
     def elements(self, value: Value, at_most: int | None = None) -> list[Value] | None:
         """The elements that iterating yields, None if they are not known one by one (or too many)."""
-        from wmrl_gym.world_models.static_analysis.containers import elements
-
         found = elements(self, value)
         return None if found is None or (at_most is not None and len(found) > at_most) else found
 
     def element(self, value: Value) -> Value:
         """A value that stands for every element."""
-        from wmrl_gym.world_models.static_analysis.containers import element
-
         return element(self, value)
 
     def length(self, value: Value) -> int | None:
         """``len(value)``, None if unknown."""
-        from wmrl_gym.world_models.static_analysis.containers import length
-
         return length(value)
 
     def truth(self, value: Value) -> bool | None:
@@ -499,8 +495,6 @@ class Expressions(Names):
 
     def hashable(self, value: Value) -> Any:
         """A dictionary key for a constant, None if the value is not one."""
-        from wmrl_gym.world_models.static_analysis.values import MISSING, constant
-
         found = constant(value)
         if found is MISSING:
             return value.obj if isinstance(value, Real) else None
@@ -508,8 +502,6 @@ class Expressions(Names):
 
     def extend_list(self, target: Items, addition: Value) -> None:
         """``target += addition`` for a list."""
-        from wmrl_gym.world_models.static_analysis.containers import extend
-
         extend(self, target, addition)
 
     def enter(self, value: Value) -> Value:
@@ -524,8 +516,6 @@ class Expressions(Names):
 
     def script_class(self, node: ast.ClassDef) -> Value:
         """The class that a ``class`` statement makes."""
-        from wmrl_gym.world_models.static_analysis.objects import script_class
-
         return script_class(self, node)
 
     def endless(self, reason: str) -> Fault:

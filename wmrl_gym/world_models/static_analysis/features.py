@@ -7,10 +7,10 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from wmrl_gym.world_models.static_analysis.arrays import as_array
+from wmrl_gym.world_models.static_analysis.cells import Cells
 from wmrl_gym.world_models.static_analysis.faults import Fault, shape_fault
 from wmrl_gym.world_models.static_analysis.values import (
     Array,
-    Cells,
     Estimator,
     Fit,
     Frame,
@@ -131,7 +131,10 @@ def check_features(features: Features, cls: type) -> None:
         return
     check_dimensions(features, cls)
     if features.sparse and not accepts.sparse and cls.__name__ != "StandardScaler":  # it depends on with_mean there
-        message = "Sparse data was passed for X, but dense data is required. Use '.toarray()' to convert to a dense numpy array."
+        message = (
+            "Sparse data was passed for X, but dense data is required. Use '.toarray()' to convert "
+            "to a dense numpy array."
+        )
         raise shape_fault(message, "TypeError", second="ValueError")
     if not accepts.categorical:
         _check_numbers(features, cls)
@@ -149,8 +152,10 @@ def missing_values(cls: type) -> Fault:
     """The ValueError of NaN where it is not accepted."""
     message = (
         f"Input X contains NaN.\n{cls.__name__} does not accept missing values encoded as NaN natively. For supervised "
-        "learning, you might want to consider sklearn.ensemble.HistGradientBoostingClassifier and Regressor which accept "
-        "missing values encoded as NaNs natively. Alternatively, it is possible to preprocess the data, for instance by "
+        "learning, you might want to consider sklearn.ensemble.HistGradientBoostingClassifier and "
+        "Regressor which accept "
+        "missing values encoded as NaNs natively. Alternatively, it is possible to preprocess the "
+        "data, for instance by "
         "using an imputer transformer in a pipeline or drop samples with missing values. See "
         "https://scikit-learn.org/stable/modules/impute.html You can find a list of all estimators that handle NaN "
         "values at the following page: https://scikit-learn.org/stable/modules/impute.html"
@@ -171,7 +176,8 @@ def check_dimensions(features: Features, cls: type) -> None:
         if text_in(features.cells):
             raise could_not_convert(features.cells)
         message = (
-            "Expected 2D array, got 1D array instead:\narray=[...].\nReshape your data either using array.reshape(-1, 1) "
+            "Expected 2D array, got 1D array instead:\narray=[...].\nReshape your data either using "
+            "array.reshape(-1, 1) "
             "if your data has a single feature or array.reshape(1, -1) if it contains a single sample."
         )
         raise shape_fault(message, second="TypeError")
@@ -312,7 +318,8 @@ def check_target(target: Target, features: Features | None, estimator: Estimator
         raise shape_fault(message, second="IndexError")
     if kind == "classifier" and cells.fractional and cells.kind == "float":
         message = (
-            "Unknown label type: continuous. Maybe you are trying to fit a classifier, which expects discrete classes on "
+            "Unknown label type: continuous. Maybe you are trying to fit a classifier, which expects "
+            "discrete classes on "
             "a regression target with continuous values."
         )
         raise shape_fault(message, second="TypeError", reason="a classifier is fitted on a continuous target")

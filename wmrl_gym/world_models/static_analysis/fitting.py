@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from wmrl_gym.world_models.static_analysis import cost
 from wmrl_gym.world_models.static_analysis.calls import Call
+from wmrl_gym.world_models.static_analysis.cells import Cells, Predictor
 from wmrl_gym.world_models.static_analysis.faults import shape_fault
 from wmrl_gym.world_models.static_analysis.features import (
     Features,
@@ -20,15 +21,7 @@ from wmrl_gym.world_models.static_analysis.features import (
     target_of,
 )
 from wmrl_gym.world_models.static_analysis.parameters import check_parameters
-from wmrl_gym.world_models.static_analysis.values import (
-    UNKNOWN,
-    Array,
-    Cells,
-    Estimator,
-    Fit,
-    Predictor,
-    Value,
-)
+from wmrl_gym.world_models.static_analysis.values import UNKNOWN, Array, Estimator, Fit, Value
 
 Fitter = Callable[[Call, Estimator, "Value | None", "Value | None"], None]
 Transformer = Callable[[Call, Estimator, "Value | None", bool], Value]
@@ -42,6 +35,37 @@ TRANSFORMERS: dict[str, Transformer] = {}
 
 PREDICTORS: dict[str, PredictorModel] = {}
 """What ``predict`` and its kin return, where it is not the common case, by class name."""
+
+
+def fitter(*names: str) -> Callable[[Fitter], Fitter]:
+    """Register how these classes are fitted."""
+
+    def register(model: Fitter) -> Fitter:
+        FITTERS.update(dict.fromkeys(names, model))
+        return model
+
+    return register
+
+
+def transformer(*names: str) -> Callable[[Transformer], Transformer]:
+    """Register what these classes' ``transform`` returns."""
+
+    def register(model: Transformer) -> Transformer:
+        TRANSFORMERS.update(dict.fromkeys(names, model))
+        return model
+
+    return register
+
+
+def predictor(*names: str) -> Callable[[PredictorModel], PredictorModel]:
+    """Register what these classes' ``predict`` and its kin return."""
+
+    def register(model: PredictorModel) -> PredictorModel:
+        PREDICTORS.update(dict.fromkeys(names, model))
+        return model
+
+    return register
+
 
 _basis = itertools.count(1)
 
@@ -91,7 +115,8 @@ def _check_classes(estimator: Estimator, target: Target) -> None:
     classes = target.cells.unique
     if estimator.cls.__name__ == "LogisticRegression" and solver == "liblinear" and classes is not None and classes > 2:
         message = (
-            "The 'liblinear' solver does not support multiclass classification (n_classes >= 3). Either use another solver "
+            "The 'liblinear' solver does not support multiclass classification (n_classes >= 3). "
+            "Either use another solver "
             "or wrap the estimator in a OneVsRestClassifier to keep applying a one-versus-rest scheme."
         )
         raise shape_fault(message, second="InvalidParameterError")

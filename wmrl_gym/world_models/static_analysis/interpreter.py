@@ -7,6 +7,7 @@ unknown both branches are walked and joined; a fault counts only if no path avoi
 from __future__ import annotations
 
 import ast
+import contextlib
 import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -72,7 +73,7 @@ class Interpreter(Expressions):
     def statement(self, node: ast.stmt) -> None:
         """Walk one statement, and leave its line on a fault that passes."""
         self.count_step()
-        walker: Callable[[Any], None] | None = getattr(self, f"on_{type(node).__name__.lower()}", None)
+        walker: Callable[[Any], None] | None = getattr(self, f"_on_{type(node).__name__.lower()}", None)
         try:
             if walker is not None:
                 walker(node)
@@ -82,19 +83,19 @@ class Interpreter(Expressions):
 
     # Simple statements
 
-    def on_expr(self, node: ast.Expr) -> None:
+    def _on_expr(self, node: ast.Expr) -> None:
         self.eval(node.value)
 
-    def on_assign(self, node: ast.Assign) -> None:
+    def _on_assign(self, node: ast.Assign) -> None:
         value = self.eval(node.value)
         for target in node.targets:
             self.assign(target, value)
 
-    def on_annassign(self, node: ast.AnnAssign) -> None:
+    def _on_annassign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
             self.assign(node.target, self.eval(node.value))
 
-    def on_augassign(self, node: ast.AugAssign) -> None:
+    def _on_augassign(self, node: ast.AugAssign) -> None:
         load = copy.copy(node.target)
         load.ctx = ast.Load()
         current = self.eval(load)
@@ -135,7 +136,7 @@ class Interpreter(Expressions):
         for target, part in zip(targets, parts, strict=True):
             self.assign(target, part)
 
-    def on_delete(self, node: ast.Delete) -> None:
+    def _on_delete(self, node: ast.Delete) -> None:
         for target in node.targets:
             if isinstance(target, ast.Name):
                 self.eval(ast.copy_location(ast.Name(target.id, ast.Load()), target))
@@ -143,13 +144,13 @@ class Interpreter(Expressions):
             elif isinstance(target, ast.Subscript):
                 self.delete_item(self.eval(target.value), self.eval(target.slice))
 
-    def on_assert(self, node: ast.Assert) -> None:
+    def _on_assert(self, node: ast.Assert) -> None:
         if self.truth(self.eval(node.test)) is False:
             message = self.eval(node.msg) if node.msg is not None else None
             text = str(message.value) if isinstance(message, Const) else ""
             raise runtime_fault(text, "AssertionError", reason="the assertion does not hold")
 
-    def on_raise(self, node: ast.Raise) -> None:
+    def _on_raise(self, node: ast.Raise) -> None:
         if node.exc is None:
             if self.handling:
                 raise self.handling[-1]
@@ -163,26 +164,26 @@ class Interpreter(Expressions):
             )
         raise runtime_fault("", "Exception", confidence=0.8, reason="the script raises an exception itself")
 
-    def on_return(self, node: ast.Return) -> None:
+    def _on_return(self, node: ast.Return) -> None:
         raise ReturnSignal(NONE if node.value is None else self.eval(node.value))
 
-    def on_break(self, node: ast.Break) -> None:
+    def _on_break(self, node: ast.Break) -> None:
         raise BreakSignal
 
-    def on_continue(self, node: ast.Continue) -> None:
+    def _on_continue(self, node: ast.Continue) -> None:
         raise ContinueSignal
 
-    def on_global(self, node: ast.Global) -> None:
+    def _on_global(self, node: ast.Global) -> None:
         for name in node.names:
             self.state.scope.outer_names[name] = "global"
 
-    def on_nonlocal(self, node: ast.Nonlocal) -> None:
+    def _on_nonlocal(self, node: ast.Nonlocal) -> None:
         for name in node.names:
             self.state.scope.outer_names[name] = "nonlocal"
 
     # Imports
 
-    def on_import(self, node: ast.Import) -> None:
+    def _on_import(self, node: ast.Import) -> None:
         for alias in node.names:
             found = installed.module(alias.name)
             if alias.asname is not None:
@@ -191,7 +192,7 @@ class Interpreter(Expressions):
                 top = alias.name.partition(".")[0]
                 self.bind_name(top, Real(installed.module(top), top))
 
-    def on_importfrom(self, node: ast.ImportFrom) -> None:
+    def _on_importfrom(self, node: ast.ImportFrom) -> None:
         if node.level:
             message = "attempted relative import with no known parent package"
             raise Fault(Check.IMPORTS_AND_NAMES, "ImportError", message)
@@ -224,20 +225,20 @@ class Interpreter(Expressions):
 
     # Definitions
 
-    def on_functiondef(self, node: ast.FunctionDef) -> None:
+    def _on_functiondef(self, node: ast.FunctionDef) -> None:
         decorated = [self.eval(decorator) for decorator in node.decorator_list]
         function = self.function_value(node)
         self.bind_name(node.name, UNKNOWN if decorated else function)
 
-    def on_asyncfunctiondef(self, node: ast.AsyncFunctionDef) -> None:
+    def _on_asyncfunctiondef(self, node: ast.AsyncFunctionDef) -> None:
         self.bind_name(node.name, UNKNOWN)
 
-    def on_classdef(self, node: ast.ClassDef) -> None:
+    def _on_classdef(self, node: ast.ClassDef) -> None:
         self.bind_name(node.name, self.script_class(node))
 
     # Branches
 
-    def on_if(self, node: ast.If) -> None:
+    def _on_if(self, node: ast.If) -> None:
         verdict = self.truth(self.eval(node.test))
         if verdict is not None:
             self.block(node.body if verdict else node.orelse)
@@ -282,19 +283,19 @@ class Interpreter(Expressions):
         elif isinstance(end, BreakSignal):
             self.may_break = True
 
-    def on_match(self, node: ast.Match) -> None:
+    def _on_match(self, node: ast.Match) -> None:
         self.eval(node.subject)
         for case in node.cases:
             self.branch(lambda body=case.body: self.block(body), lambda: None)  # type: ignore[misc]
 
-    def on_with(self, node: ast.With) -> None:
+    def _on_with(self, node: ast.With) -> None:
         for item in node.items:
             entered = self.enter(self.eval(item.context_expr))
             if item.optional_vars is not None:
                 self.assign(item.optional_vars, entered)
         self.block(node.body)
 
-    def on_try(self, node: ast.Try) -> None:
+    def _on_try(self, node: ast.Try) -> None:
         try:
             self._guarded(node)
         finally:
@@ -336,7 +337,7 @@ class Interpreter(Expressions):
 
     # Loops
 
-    def on_for(self, node: ast.For) -> None:
+    def _on_for(self, node: ast.For) -> None:
         iterable = self.eval(node.iter)
         items = self.elements(iterable, at_most=UNROLL_AT_MOST)
         if items is not None:
@@ -366,10 +367,8 @@ class Interpreter(Expressions):
 
             def once() -> None:
                 self.assign(node.target, element)
-                try:
+                with contextlib.suppress(ContinueSignal, BreakSignal):
                     self.block(node.body)
-                except (ContinueSignal, BreakSignal):
-                    pass
 
             if times is None and not isinstance(iterable, Scalar):
                 self.branch(once, lambda: None)
@@ -377,7 +376,7 @@ class Interpreter(Expressions):
                 once()
         self.block(node.orelse)
 
-    def on_while(self, node: ast.While) -> None:
+    def _on_while(self, node: ast.While) -> None:
         for _ in range(UNROLL_AT_MOST):
             verdict = self.truth(self.eval(node.test))
             if verdict is False:

@@ -134,7 +134,7 @@ class Names:
         if spec.kwarg is not None:
             named = {p.name for p in parameters}
             rest = {k: v for k, v in kwargs.items() if k not in named}
-            scope.names[spec.kwarg.arg] = Dict(None if open_ended else dict(rest))
+            scope.names[spec.kwarg.arg] = Dict(None if open_ended else {**rest})
 
     def local_names(self, node: ast.FunctionDef | ast.Lambda) -> frozenset[str]:
         """Names that Python's compiler makes local to the function."""

@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from wmrl_gym.world_models.static_analysis import installed
 from wmrl_gym.world_models.static_analysis.calls import ATTRIBUTES, METHODS, SUBSCRIPTS, Call, callable_name
-from wmrl_gym.world_models.static_analysis.containers import call_constant_method
+from wmrl_gym.world_models.static_analysis.cells import Cells
+from wmrl_gym.world_models.static_analysis.constants import call_constant_method
+from wmrl_gym.world_models.static_analysis.estimators import construct, is_estimator
 from wmrl_gym.world_models.static_analysis.faults import Fault, api_fault, name_fault, runtime_fault
 from wmrl_gym.world_models.static_analysis.operators import type_name
 from wmrl_gym.world_models.static_analysis.scope import Scope
+from wmrl_gym.world_models.static_analysis.series_methods import accessor_attribute
 from wmrl_gym.world_models.static_analysis.values import (
     MISSING,
     UNKNOWN,
     Array,
     Bound,
-    Cells,
     Const,
     Dict,
     Estimator,
@@ -97,7 +99,10 @@ def _rename_columns(interpreter: Expressions, frame: Frame, names: Value) -> Non
         frame.columns, frame.complete = {}, False
         return
     if len(constants) != len(frame.columns):
-        message = f"Length mismatch: Expected axis has {len(frame.columns)} elements, new values have {len(constants)} elements"
+        message = (
+            f"Length mismatch: Expected axis has {len(frame.columns)} elements, new values have "
+            f"{len(constants)} elements"
+        )
         raise Fault(Check.FILES_AND_COLUMNS, "ValueError", message)
     frame.columns = dict(zip(constants, frame.columns.values(), strict=True))
 
@@ -167,8 +172,6 @@ ATTRIBUTES[Bound] = _bound_attribute
 
 def _accessor_member(series: Series, accessor: str, name: str) -> Value:
     import pandas as pd
-
-    from wmrl_gym.world_models.static_analysis.series_methods import accessor_attribute
 
     if accessor != "dt" and not hasattr(getattr(pd.Series, accessor), name):
         shown = {"str": "StringMethods", "cat": "CategoricalAccessor"}[accessor]
@@ -287,7 +290,6 @@ def call_unmodelled(call: Call, function: Real) -> Value:
 
 
 def _make(call: Call, cls: type, name: str) -> Value:
-    from wmrl_gym.world_models.static_analysis.estimators import construct, is_estimator
 
     if is_estimator(cls):
         return construct(call, cls)

@@ -8,15 +8,14 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from wmrl_gym.world_models.static_analysis.cells import NUMERIC, Cells, merge_cells
 from wmrl_gym.world_models.static_analysis.faults import runtime_fault, shape_fault
 from wmrl_gym.world_models.static_analysis.scope import scalar_cells
 from wmrl_gym.world_models.static_analysis.values import (
     MISSING,
     NONE,
-    NUMERIC,
     UNKNOWN,
     Array,
-    Cells,
     Const,
     Dict,
     Estimator,
@@ -31,11 +30,16 @@ from wmrl_gym.world_models.static_analysis.values import (
     Unknown,
     Value,
     constant,
-    merge_cells,
 )
 
 if TYPE_CHECKING:
     from wmrl_gym.world_models.static_analysis.expressions import Expressions
+
+_UNARY: dict[type, Callable[[Any], Any]] = {
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+    ast.Invert: operator.invert,
+}
 
 _BINARY: dict[type, tuple[Callable[[Any, Any], Any], str, str]] = {
     ast.Add: (operator.add, "+", "add"),
@@ -72,7 +76,7 @@ def unary(interpreter: Expressions, op: ast.unaryop, value: Value) -> Value:
         verdict = interpreter.truth(value)
         return UNKNOWN if verdict is None else Const(not verdict)
     if isinstance(value, Const):
-        fold = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert}[type(op)]
+        fold = _UNARY[type(op)]
         try:
             return Const(fold(value.value))
         except TypeError as error:

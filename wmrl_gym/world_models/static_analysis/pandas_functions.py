@@ -6,14 +6,15 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from wmrl_gym.world_models.static_analysis.calls import Call, models
+from wmrl_gym.world_models.static_analysis.cells import Cells, merge_cells
 from wmrl_gym.world_models.static_analysis.faults import runtime_fault, shape_fault
-from wmrl_gym.world_models.static_analysis.frame_methods import merge_frames, names_of
-from wmrl_gym.world_models.static_analysis.frames import _lost_columns
+from wmrl_gym.world_models.static_analysis.frames import lost_columns
+from wmrl_gym.world_models.static_analysis.merging import merge_frames
+from wmrl_gym.world_models.static_analysis.pandas_binding import names_of
 from wmrl_gym.world_models.static_analysis.scope import scalar_cells
 from wmrl_gym.world_models.static_analysis.values import (
     UNKNOWN,
     Array,
-    Cells,
     Const,
     Dict,
     Frame,
@@ -24,7 +25,6 @@ from wmrl_gym.world_models.static_analysis.values import (
     Value,
     constant,
     constant_list,
-    merge_cells,
 )
 
 if TYPE_CHECKING:
@@ -306,7 +306,7 @@ def _get_dummies(call: Call) -> Value:
     wanted = names_of(call.get("columns")) if "columns" in call.bound and call.constant("columns") is not None else None
     for name in wanted or []:
         if data.lacks(name):
-            raise _lost_columns(
+            raise lost_columns(
                 data, [n for n in wanted or [] if data.lacks(n)], all_lost=all(map(data.lacks, wanted or []))
             )
     spread = (
@@ -363,7 +363,7 @@ def _cut(call: Call) -> Value:
         return UNKNOWN
     labels = constant(call.kwargs.get("labels"), None)
     kind = "int" if labels is False else "category"
-    missing = data.cells.missing or (None if kind == "category" else None)
+    missing = data.cells.missing or None
     return dataclasses.replace(
         data, cells=data.cells.derived(kind=kind, missing=missing, fractional=False, negative=False)
     )

@@ -1,8 +1,8 @@
 """How good a valid submission may be: a table of estimator families, and what speaks for or against the rest.
 
 The base of each family is its mean percentile among the reference solutions of the *training* competitions of that
-modality, over all kinds of features (rounded to 0.05). The adjustments are the differences between kinds of features and
-of hyper-parameters on the same boards. None of it knows a single competition; within one it is a coarse guess.
+modality, over all kinds of features (rounded to 0.05). The adjustments are the differences between kinds of features
+and of hyper-parameters on the same boards. None of it knows a single competition; within one it is a coarse guess.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from wmrl_gym.envs.mle_dojo.overview import Overview
+from wmrl_gym.world_models.static_analysis.cells import Cells, Predictor
 from wmrl_gym.world_models.static_analysis.scope import Write
-from wmrl_gym.world_models.static_analysis.values import Cells, Frame, Predictor, constant
+from wmrl_gym.world_models.static_analysis.values import Frame, constant
 
 BASES: dict[str, dict[str, float]] = {
     "tabular": {

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from wmrl_gym.world_models.static_analysis.cells import Cells
 from wmrl_gym.world_models.static_analysis.values import (
     UNKNOWN,
     Array,
-    Cells,
     Const,
     Dict,
     Estimator,

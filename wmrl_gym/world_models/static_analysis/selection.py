@@ -8,18 +8,18 @@ import math
 from typing import Any
 
 from wmrl_gym.world_models.static_analysis.calls import FUNCTIONS, Call, methods, models
-from wmrl_gym.world_models.static_analysis.composition import _check_scoring, all_fits, folds_of, require_estimator
+from wmrl_gym.world_models.static_analysis.cells import Cells
 from wmrl_gym.world_models.static_analysis.faults import api_fault, shape_fault
 from wmrl_gym.world_models.static_analysis.features import features_of, target_of
 from wmrl_gym.world_models.static_analysis.fitting import fit, predictions
 from wmrl_gym.world_models.static_analysis.frames import few_rows, part_of
 from wmrl_gym.world_models.static_analysis.parameters import function_violation, invalid_parameter
+from wmrl_gym.world_models.static_analysis.searches import all_fits, check_scoring, folds_of, require_estimator
 from wmrl_gym.world_models.static_analysis.values import (
     MISSING,
     NONE,
     UNKNOWN,
     Array,
-    Cells,
     Const,
     Frame,
     Instance,
@@ -75,7 +75,10 @@ def _split_sizes(call: Call, rows: int | None) -> tuple[int | None, int | None]:
     if test is None and train is None:
         test = 0.25
     if isinstance(test, int) and test >= rows:
-        message = f"test_size={test} should be either positive and smaller than the number of samples {rows} or a float in the (0, 1) range"
+        message = (
+            f"test_size={test} should be either positive and smaller than the number of samples "
+            f"{rows} or a float in the (0, 1) range"
+        )
         raise shape_fault(message)
     n_test = None if test is None else math.ceil(rows * test) if isinstance(test, float) else test
     n_train = None if train is None else math.floor(rows * train) if isinstance(train, float) else train
@@ -106,7 +109,7 @@ def _cross_validation(call: Call) -> Value:
     import sklearn.model_selection as module
 
     check_function(call, getattr(module, call.callee))
-    _check_scoring(call.get("scoring"))
+    check_scoring(call.get("scoring"))
     estimator = require_estimator(call.get("estimator"))
     folds = folds_of(call.get("cv"))
     features = features_of(call.interpreter, call.get("X"))
@@ -162,7 +165,8 @@ def _splitter(call: Call) -> Value:
             raise api_fault(message, "ValueError")
         if call.constant("random_state", None) not in (None, MISSING) and call.constant("shuffle", False) is False:
             message = (
-                "Setting a random_state has no effect since shuffle is False. You should leave random_state to its default "
+                "Setting a random_state has no effect since shuffle is False. You should leave "
+                "random_state to its default "
                 "(None), or set shuffle=True."
             )
             raise api_fault(message, "ValueError")

@@ -7,18 +7,19 @@ from typing import Any
 
 from wmrl_gym.world_models.static_analysis.builtin_functions import apply
 from wmrl_gym.world_models.static_analysis.calls import METHODS, Call, MethodModel, methods
+from wmrl_gym.world_models.static_analysis.cells import NUMERIC, Cells
+from wmrl_gym.world_models.static_analysis.dtypes import cast, dtype_kind
 from wmrl_gym.world_models.static_analysis.faults import shape_fault
-from wmrl_gym.world_models.static_analysis.files import absolute, path_text
-from wmrl_gym.world_models.static_analysis.frame_methods import _bind, cast, dtype_kind, fill_cells
 from wmrl_gym.world_models.static_analysis.frames import few_rows
+from wmrl_gym.world_models.static_analysis.missing_values import fill_cells
+from wmrl_gym.world_models.static_analysis.pandas_binding import bind_pandas
+from wmrl_gym.world_models.static_analysis.paths import absolute, path_text
 from wmrl_gym.world_models.static_analysis.scope import Write, scalar_cells
 from wmrl_gym.world_models.static_analysis.values import (
     MISSING,
     NONE,
-    NUMERIC,
     UNKNOWN,
     Array,
-    Cells,
     Dict,
     Frame,
     GroupBy,
@@ -38,7 +39,7 @@ def series_method(*names: str, checked: bool = True) -> Any:
 
             def bound(call: Call, series: Any, name: str = name) -> Value:
                 if checked:
-                    _bind(call, "Series", name)
+                    bind_pandas(call, "Series", name)
                 return model(call, series)
 
             METHODS[Series, name] = bound
@@ -261,7 +262,7 @@ def _map_dictionary(series: Series, mapping: Dict) -> Value:
     lost = [e for e in series.cells.examples if e not in mapping.items and not any(str(k) == e for k in mapping.items)]
     missing: bool | None = True if lost or series.cells.missing else None
     if series.cells.unique is not None and series.cells.missing is False and not lost:
-        missing = False if series.cells.unique <= len(mapping.items) else True
+        missing = series.cells.unique > len(mapping.items)
     kind = kinds.pop() if len(kinds) == 1 else "unknown"
     negative = False if all(part is not None and part.negative is False for part in parts) else None
     kind = "float" if kind == "int" and missing else kind

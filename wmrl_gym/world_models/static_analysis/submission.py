@@ -6,9 +6,10 @@ import ast
 from typing import Any
 
 from wmrl_gym.envs.mle_dojo.overview import Overview
+from wmrl_gym.world_models.static_analysis.cells import Cells
 from wmrl_gym.world_models.static_analysis.names import SUBMISSION_PATH
 from wmrl_gym.world_models.static_analysis.scope import Write
-from wmrl_gym.world_models.static_analysis.values import Cells, Frame
+from wmrl_gym.world_models.static_analysis.values import Frame
 from wmrl_gym.world_models.verdicts import Check, Verdict
 
 
