@@ -6,6 +6,7 @@ import ast
 import builtins
 import difflib
 import functools
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from wmrl_gym.world_models.static_analysis.calls import Call, bind_arguments
@@ -37,7 +38,7 @@ PREDEFINED: dict[str, Value] = {
 """What the sandbox binds before the script's first line."""
 
 
-class Names:
+class Names(ABC):
     """Scopes of the script and the functions it defines."""
 
     state: State
@@ -114,9 +115,9 @@ class Names:
                 defaults[argument.arg] = self.eval(keyword_default)
         return Function(node, self.state.scope, defaults)
 
+    @abstractmethod
     def eval(self, node: ast.expr) -> Value:
         """Evaluate an expression (see `Expressions`)."""
-        raise NotImplementedError("Names is completed by Expressions")
 
     def bind_parameters(
         self, function: Function, scope: Scope, args: list[Value], kwargs: dict[str, Value], open_ended: bool
