@@ -116,3 +116,17 @@ def test_no_world_model_with_unexecuted_groups_is_refused_before_anything_is_mad
     code, _, errors = finish(start(tmp_path, tmp_path / "runs", *SMALL, "world_model=null"))
     assert code == 2 and "proxy=all_executed" in errors
     assert not (tmp_path / "runs").exists()
+
+
+def test_trained_agent_is_evaluated_from_its_run(
+    smoke_root: Path, whole_run: tuple[Path, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from wmrl_gym.cli.main import main
+
+    monkeypatch.setenv("WMRL_DATA_ROOT", str(smoke_root))
+    assert main(["evaluate", f"run={whole_run[0]}", "evaluation.samples=1", "threads=1"]) == 0
+    output = capsys.readouterr().out
+    assert "titanic_survival" in output and "step-000002" in output.replace("\n", "")
+    # The same seed and weights as the run's own evaluation at the end, so the same episodes.
+    again = json.loads((whole_run[0] / "evaluation-step-000002-s0.json").read_text())
+    assert again["scores"] == json.loads((whole_run[0] / "after.json").read_text())["scores"]
