@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
-from tests.algorithms.letters import LetterEnv, LetterPolicy
 from wmrl_gym.algorithms.evaluation import EpisodeRecord, Evaluation, evaluate
 from wmrl_gym.core import Outcome, Submission
+from wmrl_gym.execution.local import LocalExecutor
+
+from .letters import TRUTH, LetterEnv, LetterPolicy
 
 
 def record(task: str, metric: float | None, known: bool = True) -> EpisodeRecord:
@@ -42,3 +44,58 @@ def test_an_execution_that_fails_excludes_its_episode() -> None:
     evaluation: Any = evaluate(LetterPolicy(), [Flaky] * 32, ["p"], samples=32)
     assert 0 < evaluation.unknown < 32
     assert len(evaluation.scores()["p"]) == 32 - evaluation.unknown
+
+
+def test_task_score_is_the_share_of_valid_episodes_times_the_mean_of_their_best_percentiles() -> None:
+    """Only letters from e on are valid here; their percentile is not their score on the ladder."""
+
+    class Graded(LetterEnv):
+        def execute(self, submission: Submission) -> Outcome:
+            if submission.content < "e":
+                return Outcome(0.1, "runtime_error", details={"percentile": None})
+            worth = TRUTH[submission.content]
+            return Outcome(0.5 + 0.5 * worth, "valid", details={"percentile": worth})
+
+    evaluation = evaluate(LetterPolicy(), [lambda: Graded(turns=1)] * 40, ["p"], samples=40)
+    percentiles = [record.metric for record in evaluation.records if record.metric is not None]
+    assert 0 < len(percentiles) < 40
+    expected = len(percentiles) / 40 * sum(percentiles) / len(percentiles)
+    assert evaluation.task_scores()["p"] == pytest.approx(expected)
+    assert sum(evaluation.valid()["p"]) == len(percentiles)
+    assert {status for record in evaluation.records for status in record.statuses} == {"valid", "runtime_error"}
+
+
+def test_the_best_turn_counts_and_a_task_without_known_episode_has_no_score() -> None:
+    evaluation = evaluate(LetterPolicy(), [LetterEnv] * 8, ["p"], samples=8)
+    assert all(record.metric == max(value for value in record.turn_metrics if value is not None)
+               for record in evaluation.records)  # fmt: skip
+    assert Evaluation((record("a", 0.8, known=False),), 1, 0.8, 1, 1.0).task_scores() == {"a": None}
+
+
+def test_a_metric_of_the_domain_takes_the_place_of_the_percentile() -> None:
+    evaluation = evaluate(
+        LetterPolicy(), [LetterEnv] * 4, ["p"], samples=4, metric=lambda trajectory: [0.25 for _ in trajectory.turns]
+    )
+    assert evaluation.scores() == {"p": [0.25] * 4}
+
+
+def test_an_executor_changes_no_result_and_is_left_open_while_environments_are_closed() -> None:
+    closed: list[int] = []
+
+    class Closing(LetterEnv):
+        def close(self) -> None:
+            closed.append(1)
+
+    executor = LocalExecutor(LetterEnv().execute, max_workers=2)
+    try:
+        pooled = evaluate(LetterPolicy(), [Closing] * 8, ["p", "q"], executor=executor, samples=4, seed=5)
+        assert executor.submit(Submission("letters", "h")).result().score == 1.0
+    finally:
+        executor.close()
+    assert pooled.records == evaluate(LetterPolicy(), [LetterEnv] * 8, ["p", "q"], samples=4, seed=5).records
+    assert len(closed) == 8
+
+
+def test_another_seed_gives_other_episodes() -> None:
+    one, other = (evaluate(LetterPolicy(), [LetterEnv] * 8, ["p"], samples=8, seed=seed) for seed in (1, 2))
+    assert one.records != other.records

@@ -102,7 +102,8 @@ def test_clipping_stops_only_moves_that_went_too_far_in_the_right_direction(
 
 def test_padding_does_not_count() -> None:
     data, settings = batch(), GRPOSettings()
-    changed = {k: torch.where(data["mask"].bool(), v, v + 5) if v.dim() == 2 and k != "mask" else v for k, v in data.items()}
+    padded = ("log_probs", "old_log_probs", "reference_log_probs", "entropy")
+    changed = {**data, **{name: torch.where(data["mask"].bool(), data[name], data[name] + 5) for name in padded}}
     changed["log_probs"] = changed["log_probs"].detach().requires_grad_()
     for a, b in zip(loss_and_gradient(settings, **data), loss_and_gradient(settings, **changed), strict=True):
         torch.testing.assert_close(a, b)

@@ -1,10 +1,5 @@
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -13,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.algorithms.letters import GAMED, TRUTH, LetterEnv, LetterPolicy, TableWorldModel
 from wmrl_gym.algorithms.grpo import GRPOSettings
-from wmrl_gym.algorithms.rollout import GroupPlan, collect
 from wmrl_gym.algorithms.wmrl_grpo import WMRLGRPO, WMRLGRPOSettings
 from wmrl_gym.core import Outcome, Submission, WorldModelError
 from wmrl_gym.execution.local import LocalExecutor
 from wmrl_gym.proxy import InverseVarianceFusion, IsotonicDebiaser, RandomAnchors, RewardProxy, RewardProxyVectorEnv
+
+from .letters import GAMED, TRUTH, LetterEnv, LetterPolicy, TableWorldModel
 
 
 def trainer(
@@ -152,3 +147,137 @@ def test_failed_anchors_are_excluded_and_counted() -> None:
     metrics = run.step(0)
     assert metrics["proxy/pairs"] == 0
     assert metrics["proxy/anchor_failures"] == 8 * metrics["dropped_groups"] > 0
+
+
+def test_without_world_model_groups_that_are_not_executed_are_refused() -> None:
+    with pytest.raises(ValueError, match="no world model"):
+        trainer(None, full_proxy(0.5))
+
+
+@pytest.mark.parametrize("name", ["steps", "epochs", "minibatch", "microbatch", "keep_checkpoints", "learning_rate"])
+def test_numbers_that_cannot_train_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        WMRLGRPOSettings(**{name: 0})
+
+
+def metrics_of(run: WMRLGRPO) -> list[dict[str, Any]]:
+    seen: list[dict[str, Any]] = []
+    run.on_step = lambda step, metrics: seen.append(
+        {name: value for name, value in metrics.items() if not name.startswith("seconds/")}
+    )
+    run.train()
+    return seen
+
+
+def test_microbatches_change_nothing_but_rounding() -> None:
+    whole, parts = (
+        metrics_of(trainer(TableWorldModel(GAMED), steps=3, microbatch=microbatch)) for microbatch in (64, 5)
+    )
+    for one, other in zip(whole, parts, strict=True):
+        assert one.keys() == other.keys()
+        known = [name for name, value in one.items() if value is not None]
+        assert [one[name] for name in known] == pytest.approx([other[name] for name in known], rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize(("epochs", "minibatch", "updates"), [(1, None, 1), (2, None, 2), (1, 24, 3), (2, 32, 4)])
+def test_one_update_per_step_unless_asked_for_more(epochs: int, minibatch: int | None, updates: int) -> None:
+    run = trainer(TableWorldModel(TRUTH), steps=1, epochs=epochs, minibatch=minibatch)
+    before = run.policy.expected_truth()
+    (metrics,) = metrics_of(run)
+    assert metrics["updates"] == updates
+    assert (metrics["importance_ratio"] == pytest.approx(1, abs=1e-6)) == (updates == 1), "only the first is on-policy"
+    assert run.policy.expected_truth() > before
+
+
+def test_the_reference_stays_where_it_was_and_pulls_back() -> None:
+    def moved(coefficient: float) -> float:
+        run = trainer(TableWorldModel(TRUTH), steps=20)
+        loss = GRPOSettings(kl_coefficient=coefficient, entropy_coefficient=0.0)
+        run = WMRLGRPO(
+            run.policy, run.vector_env, ["letters"], run.proxy, WMRLGRPOSettings(steps=20, learning_rate=0.1, loss=loss)
+        )
+        metrics = metrics_of(run)
+        if coefficient:
+            assert metrics[0]["kl"] == pytest.approx(0, abs=1e-6) and metrics[-1]["kl"] > 0.001
+        else:
+            assert metrics[-1]["kl"] is None
+        return float(run.policy.logits.detach().abs().max())
+
+    assert moved(1.0) < 0.8 * moved(0.0)
+
+
+def test_asynchronous_training_gives_the_same_metrics() -> None:
+    """A table of logits has no batched arithmetic, so not even rounding differs."""
+
+    def run(mode: Any) -> list[dict[str, Any]]:
+        def execute(submission: Submission) -> Outcome:
+            time.sleep(0.002 * "hgfedcba".index(submission.content))
+            return LetterEnv().execute(submission)
+
+        executor = LocalExecutor(execute, max_workers=3)
+        vector_env = RewardProxyVectorEnv([LetterEnv] * 32, TableWorldModel(GAMED), executor, mode=mode)
+        settings = WMRLGRPOSettings(steps=4, groups_per_step=4, learning_rate=0.1)
+        try:
+            return metrics_of(WMRLGRPO(LetterPolicy(), vector_env, ["letters"], full_proxy(0.5), settings))
+        finally:
+            executor.close()
+
+    assert run("async") == run("lockstep")
+
+
+def test_tasks_and_anchors_of_a_step_are_a_function_of_seed_and_step() -> None:
+    def plans(seed: int) -> list[list[tuple[str, bool]]]:
+        run = trainer(TableWorldModel(TRUTH), RewardProxy(RandomAnchors(0.3, seed=seed)), seed=seed)
+        run.tasks = list("abcde")
+        return [[(plan.key, plan.is_anchor) for plan in run.plan(step)] for step in (5, 2, 5)]
+
+    assert plans(0)[0] == plans(0)[2] and plans(0) == plans(0)
+    assert plans(0) != plans(1) and plans(0)[0] != plans(0)[1]
+
+
+def test_after_a_world_model_has_died_the_resumed_run_equals_one_without_the_accident(tmp_path: Path) -> None:
+    class DyingOnce(TableWorldModel):
+        calls = 0
+
+        def predict(self, submissions: Sequence[Submission]) -> list[Outcome]:
+            self.calls += 1
+            if self.calls == 16:  # the second turn of step 7
+                raise OSError("the model's server is gone")
+            return super().predict(submissions)
+
+    quiet = metrics_of(trainer(TableWorldModel(GAMED), steps=12))
+    with pytest.raises(WorldModelError):
+        trainer(DyingOnce(GAMED), directory=tmp_path, steps=12).train()
+    resumed = trainer(TableWorldModel(GAMED), directory=tmp_path, steps=12)
+    first = resumed.resume()
+    assert metrics_of(resumed) == quiet[first:] and first == 5
+
+
+def test_a_gradient_that_is_not_finite_leaves_the_weights_alone() -> None:
+    class Overflowing(LetterPolicy):
+        def log_probs(self, decisions: Any, *, temperature: float = 1.0) -> Any:
+            log_probs, entropy, mask = super().log_probs(decisions, temperature=temperature)
+            return log_probs * float("inf"), entropy, mask
+
+    run = trainer(TableWorldModel(TRUTH), steps=1)
+    run.updater.policy = policy = Overflowing()
+    with pytest.raises(FloatingPointError, match="not finite"):
+        run.train()
+    assert policy.logits.abs().max() == 0
+
+
+NAMES = ("reward", "loss", "grad_norm", "clip_fraction", "entropy", "proxy/pairs", "proxy/rho", "proxy/bias_after")
+TRACE = {
+    0: (0.971875, -0.017582, 0.056886, 0.148438, 2.067326, 8.0, 1.0, 0.0),
+    3: (0.833907, -0.002511, 0.019254, 0.011719, 1.760983, 40.0, 1.0, 0.113551),
+    11: (0.822301, 0.00035, 0.013947, 0.0, 1.265293, 128.0, 2.104662, 0.028718),
+}
+"""Step -> values. Where they change, the algorithm has changed: say so in the changelog."""
+
+
+def test_a_training_trace_is_frozen() -> None:
+    run = trainer(TableWorldModel(GAMED), steps=12, epochs=2, minibatch=32, seed=7)
+    trace = metrics_of(run)
+    for step, expected in TRACE.items():
+        assert [trace[step][name] for name in NAMES] == pytest.approx(expected, rel=1e-3, abs=2e-6)
+    assert run.policy.expected_truth() == pytest.approx(0.785668, rel=1e-4)
