@@ -8,18 +8,12 @@ import pytest
 
 from tests.world_models.faulty_scripts import FAULTY
 from tests.world_models.reality import Reality, run_for_real
-from tests.world_models.worlds import MAKERS, World
+from tests.world_models.worlds import World
 from wmrl_gym.core import Outcome, Submission
 from wmrl_gym.world_models.static_analysis import StaticAnalysis
 from wmrl_gym.world_models.verdicts import Check
 
 CASES = [(check, world, script) for check, cases in FAULTY.items() for world, script in cases]
-
-
-@pytest.fixture(scope="module")
-def worlds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, World]:
-    root = tmp_path_factory.mktemp("worlds")
-    return {name: make(root) for name, make in MAKERS.items()}
 
 
 @pytest.fixture(scope="module")

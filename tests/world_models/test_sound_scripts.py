@@ -8,15 +8,9 @@ import pytest
 
 from tests.world_models.reality import run_for_real
 from tests.world_models.sound_scripts import SOUND
-from tests.world_models.worlds import MAKERS, World
+from tests.world_models.worlds import World
 from wmrl_gym.core import Submission
 from wmrl_gym.world_models.static_analysis import StaticAnalysis
-
-
-@pytest.fixture(scope="module")
-def worlds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, World]:
-    root = tmp_path_factory.mktemp("worlds")
-    return {name: make(root) for name, make in MAKERS.items()}
 
 
 @pytest.mark.parametrize("name", SOUND)
