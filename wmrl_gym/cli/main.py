@@ -137,7 +137,7 @@ def _add_evaluate(commands: argparse._SubParsersAction[argparse.ArgumentParser])
         "evaluate",
         help="measure an agent on held-out competitions",
         description="Run an agent on held-out competitions, everything really executed, and print avg@k.",
-        epilog="Examples:\n  wmrl evaluate\n  wmrl evaluate run=runs/quickstart-20260102-030405-s0 evaluation.samples=16\n",
+        epilog="Examples:\n  wmrl evaluate\n  wmrl evaluate run=runs/quickstart-... evaluation.samples=16\n",
     )
 
 
