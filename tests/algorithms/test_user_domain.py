@@ -45,5 +45,5 @@ def test_a_user_file_of_thirty_lines_registers_a_domain_and_trains_any_policy_on
 
 def test_the_users_environment_is_a_plain_gymnasium_environment(user_domain: Any) -> None:
     env = gym.make("mine/Vowels-v0")
-    assert env.reset(seed=0)[0] == "Write vowels."
-    assert env.step("aeixyz")[:4] == ("", 0.5, True, False)
+    assert env.reset(seed=0)[0] == "vowels"
+    assert env.step("aeixyz")[:4] == ("done", 0.5, True, False)

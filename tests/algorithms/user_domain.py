@@ -10,7 +10,7 @@ class Vowels(ExpensiveRewardEnv):
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
-        return "Write vowels.", {}
+        return "vowels", {}
 
     def submit(self, action):
         return Submission("vowels", action)
@@ -19,7 +19,7 @@ class Vowels(ExpensiveRewardEnv):
         return Outcome(sum(map(submission.content.count, "aeiou")) / max(1, len(submission.content)), "measured")
 
     def advance(self, outcome):
-        return "", outcome.score, True, False, {}
+        return "done", outcome.score, True, False, {}
 
 
 gym.register("mine/Vowels-v0", Vowels)
