@@ -97,7 +97,13 @@ def arguments(
     options += ["--proc", "/proc", "--dev", "/dev"]
     options += ["--size", str(limits.shm_mb * MIB), "--tmpfs", "/dev/shm"]
     options += ["--size", str(limits.scratch_mb * MIB), "--tmpfs", SCRATCH]
-    options += ["--dir", f"{SCRATCH}/.tmp", "--symlink", f"{SCRATCH}/.tmp", "/tmp", "--chdir", SCRATCH]
+    temporary = f"{SCRATCH}/.tmp"
+    options += ["--dir", temporary, "--chdir", SCRATCH]
+    if any(Path("/tmp") in prefix.parents for prefix in view.prefixes):
+        # An interpreter below /tmp is bound there, so /tmp cannot also be a link to the scratch.
+        options += ["--setenv", "TMPDIR", temporary, "--setenv", "MPLCONFIGDIR", temporary]
+    else:
+        options += ["--symlink", temporary, "/tmp"]
     options += ["--remount-ro", "/dev", "--remount-ro", "/"]
     if seccomp is not None:
         options += ["--seccomp", str(seccomp)]
