@@ -348,17 +348,24 @@ def test_reset_gives_up_what_was_under_way() -> None:
     executor.release(1)
 
 
-def test_what_was_given_up_keeps_its_place_while_it_runs() -> None:
+def test_what_was_given_up_keeps_its_place_while_it_runs_and_is_never_handed_out() -> None:
     executor = ThreadExecutor(gated=True)
-    env = RewardProxyVectorEnv([GuessEnv] * 2, HalvingModel(), executor, max_in_flight=2)
+    env = RewardProxyVectorEnv([GuessEnv] * 2, HalvingModel(), executor, mode="async", max_in_flight=2)
     secrets(env, [True, True])
     env.send([1, 2], range(2))
     secrets(env, [True, True])
     env.send([3, 4], range(2))
     assert executor.started == [1, 2]
-    for guess in (3, 4, 2):
-        executor.release(guess)
-    assert set(received(env)) == {0, 1}
+    executor.release(2)
+    with pytest.raises(TimeoutError):
+        env.recv(0.3)
+    assert executor.started == [1, 2, 3]
+    executor.release(3)
+    executor.release(4)
+    rows = received(env)
+    while len(rows) < 2:
+        rows |= received(env)
+    assert [rows[i]["executed"].score for i in range(2)] == [0.53, 0.54]
     assert executor.most_running == 2
     executor.release(1)
 
