@@ -102,8 +102,14 @@ def test_verdict_is_repeatable_where_the_script_uses_global_generators(sandbox: 
 
 
 def test_nothing_of_a_run_is_seen_by_the_next(sandbox: Sandbox, data: Path) -> None:
-    sandbox.run("open(SUBMISSION_PATH, 'w').write('stale'); open('/dev/shm/x', 'w'); open('/tmp/x', 'w')", data)
-    result = sandbox.run("import os; print(os.listdir('/scratch'), os.listdir('/dev/shm'), os.listdir('/tmp'))", data)
+    sandbox.run(
+        "open(SUBMISSION_PATH, 'w').write('stale'); open('/dev/shm/x', 'w'); "
+        "import tempfile; open(tempfile.gettempdir() + '/x', 'w')",
+        data,
+    )
+    result = sandbox.run(
+        "import os, tempfile as t; print(os.listdir('/scratch'), os.listdir('/dev/shm'), os.listdir(t.gettempdir()))", data
+    )
     assert result.stdout == "['script.py', '.tmp'] [] []\n" or result.stdout == "['.tmp', 'script.py'] [] []\n"
     assert result.submission is None and result.submission_problem == "no submission.csv was written"
 
