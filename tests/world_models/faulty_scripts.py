@@ -218,6 +218,11 @@ _add(
     "X = OneHotEncoder().fit_transform(train[['district']])\n"
     "HistGradientBoostingRegressor(max_iter=3).fit(X, train['price'])\n",
     "a = np.hstack([train[['rooms']].values, test[['rooms']].values])\n",
+    "from sklearn.linear_model import Ridge\ncols = ['rooms', 'rooms']\nRidge().fit(train[cols], train['price'])\n",
+    "X = train[['rooms']].map(len)\n",
+    "X = train[['garden']].map(len)\n",
+    "X = train['rooms'].apply(lambda v: len(v))\n",
+    "X = train[:, 1:3]\n",
     "a = np.zeros((3, 2))\nb = a[:, 5]\n",
     "a = np.arange(10).reshape(3, 4)\n",
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 from wmrl_gym.world_models.static_analysis.calls import Call, models
 from wmrl_gym.world_models.static_analysis.cells import Cells
-from wmrl_gym.world_models.static_analysis.faults import Fault, api_fault, runtime_fault
+from wmrl_gym.world_models.static_analysis.faults import Fault, api_fault, runtime_fault, shape_fault
 from wmrl_gym.world_models.static_analysis.operators import type_name
 from wmrl_gym.world_models.static_analysis.paths import open_file
 from wmrl_gym.world_models.static_analysis.scope import scalar_cells
@@ -53,6 +53,8 @@ def _len(call: Call) -> Value:
         return Const(size)
     if isinstance(value, Const) and isinstance(value.value, int | float | None):
         raise runtime_fault(f"object of type '{type(value.value).__name__}' has no len()", "TypeError")
+    if isinstance(value, Scalar) and value.cells.kind in ("int", "float", "bool") and value.cells.origin is not None:
+        raise shape_fault(f"object of type '{value.cells.kind}' has no len()", "TypeError")
     if isinstance(value, Estimator) and not hasattr(value.cls, "__len__"):
         raise runtime_fault(f"object of type '{value.cls.__name__}' has no len()", "TypeError")
     if isinstance(value, Items) and value.kind == "generator":

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 START_SECONDS = 1.5
 """Interpreter start and imports."""
 OPEN_IMAGE_SECONDS = 1.2e-4
+CACHE_BYTES = 1e6
+"""Data larger than a core's cache makes trees slower."""
 
 
 @dataclass(frozen=True)
@@ -84,19 +86,26 @@ def allocate(call: Call, megabytes: float) -> None:
 # Texts
 
 
-def vocabulary_size(estimator: Estimator, cells: Cells, documents: int | None) -> int:
-    """A guess at how many columns a vectorizer makes (Heaps' law, its constants fitted to English)."""
+def vocabulary_size(estimator: Estimator, cells: Cells, documents: int | None, *, capped: bool = True) -> int:
+    """A guess at how many columns a vectorizer makes (Heaps' law, its constants fitted to short English texts).
+
+    Args:
+        estimator: the vectorizer.
+        cells: the texts.
+        documents: how many there are.
+        capped: whether ``max_features`` counts.
+    """
     length, rows = cells.length or 40.0, documents or 1000
     letters = rows * length
     grams = _ngrams(estimator)
     if str(estimator.parameter("analyzer", "word")).startswith("char"):
-        size = sum(min(60.0**n, 25.0 * letters**0.5) for n in range(grams[0], grams[1] + 1))
+        size = sum(min(60.0**n, 11.0 * letters**0.5) for n in range(grams[0], grams[1] + 1))
     else:
         words = max(letters / 5.5, rows)
-        size = 6.0 * words**0.62 + (grams[1] - 1) * 0.45 * words
-    capped = constant(estimator.params.get("max_features"), None)
-    if isinstance(capped, int) and not isinstance(capped, bool):
-        size = min(size, capped)
+        size = 4.5 * words**0.62 + (grams[1] - 1) * 0.3 * words
+    most = constant(estimator.params.get("max_features"), None)
+    if capped and isinstance(most, int) and not isinstance(most, bool):
+        size = min(size, most)
     return max(1, int(size))
 
 
@@ -177,7 +186,8 @@ def _one_tree(estimator: Estimator, size: Size, tried: float, constant_: float) 
         nodes = min(size.rows, 2.0 ** _value(estimator, "max_depth", 60.0))
         return 6.5e-8 * nodes * tried * (1.6 if size.classes > 2 else 1.0)
     levels = math.log2(max(size.rows, 2.0)) * _tree_depth_share(estimator, size.rows)
-    return constant_ * size.rows * levels * tried
+    beyond_cache = 1.6 if size.rows * size.width * 4 > CACHE_BYTES else 1.0
+    return constant_ * size.rows * levels * tried * beyond_cache
 
 
 def _forest(estimator: Estimator, size: Size) -> float:

@@ -62,6 +62,7 @@ _MODULES = {
     "InvalidParameterError": "sklearn.utils._param_validation",
     "IntCastingNaNError": "pandas.errors",
     "InvalidIndexError": "pandas.errors",
+    "DuplicateError": "narwhals.exceptions",
     "UnidentifiedImageError": "PIL",
 }
 

@@ -44,6 +44,8 @@ class Features:
     basis: int | None = None
     absent: frozenset[str] = frozenset()
     density: float | None = None
+    doubled: tuple[str, ...] = ()
+    """Names of columns that are there more than once."""
     likely_width: int | None = None
     """A guess at the width, for costs only."""
 
@@ -63,6 +65,7 @@ def features_of(interpreter: Expressions, value: Value | None) -> Features | Non
             is_frame=True,
             origin=value.origin,
             absent=value.absent,
+            doubled=value.doubled,
             likely_width=len(value.columns) + sum(unique or 10 for _, _, unique in value.dummies),
         )
     if isinstance(value, Series):
@@ -123,6 +126,7 @@ def check_features(features: Features, cls: type) -> None:
     Raises:
         Fault: for text, wrong dimensions, sparse where dense is needed, missing or negative values.
     """
+    check_unique_names(features)
     found = tags(cls)
     if found is None or found.no_validation:
         return
@@ -164,8 +168,17 @@ def missing_values(cls: type) -> Fault:
     return shape_fault(message, second="TypeError", reason=f"{cls.__name__} refuses missing values")
 
 
+def check_unique_names(features: Features) -> None:
+    """scikit-learn reads the names of a data frame first, and does not take two of a kind."""
+    if features.doubled:
+        counts = {name: features.doubled.count(name) + 1 for name in dict.fromkeys(features.doubled)}
+        listed = "".join(f"\n- '{name}' {count} times" for name, count in counts.items())
+        raise shape_fault(f"Expected unique column names, got:{listed}", "DuplicateError", second="ValueError")
+
+
 def check_dimensions(features: Features, cls: type) -> None:
     """Features must be two-dimensional."""
+    check_unique_names(features)
     if features.is_series:
         message = (
             "Expected a 2-dimensional container but got <class 'pandas.Series'> instead. Pass a DataFrame containing a "

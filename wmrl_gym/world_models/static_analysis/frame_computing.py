@@ -12,6 +12,7 @@ from wmrl_gym.world_models.static_analysis.faults import shape_fault
 from wmrl_gym.world_models.static_analysis.frames import column, part_of
 from wmrl_gym.world_models.static_analysis.pandas_binding import frame_method, in_place
 from wmrl_gym.world_models.static_analysis.scope import scalar_cells
+from wmrl_gym.world_models.static_analysis.series_methods import require_length
 from wmrl_gym.world_models.static_analysis.values import (
     NONE,
     UNKNOWN,
@@ -85,6 +86,7 @@ def _apply(call: Call, frame: Frame) -> Value:
         with call.interpreter.repeated(frame.rows):
             columns = {}
             for k, c in frame.columns.items():
+                require_length(c, function)
                 result = scalar_cells(apply(call, function, Scalar(c)))
                 columns[k] = (
                     c.derived(**kind_facts(result), unique=None) if result is not None else Cells(sources=c.sources)

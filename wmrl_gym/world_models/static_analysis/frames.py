@@ -87,7 +87,8 @@ def select(frame: Frame, names: Sequence[Any]) -> Frame:
     if lost:
         raise lost_columns(frame, lost, all_lost=len(lost) == len(names))
     columns = {name: frame.columns.get(name, frame.rest) for name in names}
-    return frame.with_columns(columns, complete=True, absent=frozenset(), dummies=())
+    doubled = tuple(name for position, name in enumerate(names) if name in names[:position])
+    return frame.with_columns(columns, complete=True, absent=frozenset(), dummies=(), doubled=doubled)
 
 
 def lost_columns(frame: Frame, lost: list[Any], *, all_lost: bool) -> Fault:
@@ -175,7 +176,7 @@ ATTRIBUTES[Frame] = _frame_attribute
 def columns_index(frame: Frame) -> Items:
     """``frame.columns``."""
     if frame.complete:
-        return strings(frame.columns, "index")
+        return strings([*frame.columns, *frame.doubled], "index")
     return Items("index", None, Scalar(Cells("str", missing=False)), frame=frame)
 
 

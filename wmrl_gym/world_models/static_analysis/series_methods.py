@@ -227,9 +227,9 @@ def _map(call: Call, series: Series) -> Value:
             fractional=None,
             negative=None,
         )
+    require_length(series.cells, function)
     with call.interpreter.repeated(series.rows):
-        result = apply(call, function, Scalar(dataclasses.replace(series.cells, examples=series.cells.examples)))
-    _require_length(series, function)
+        result = apply(call, function, Scalar(series.cells))
     found = scalar_cells(result)
     if found is None:
         return dataclasses.replace(series, cells=Cells(sources=series.cells.sources, tags=series.cells.tags - {"raw"}))
@@ -244,13 +244,17 @@ def _map(call: Call, series: Series) -> Value:
     return dataclasses.replace(series, cells=cells, mask=False)
 
 
-def _require_length(series: Series, function: Value) -> None:
-    """``len`` of a missing text is the ``len`` of a float."""
-    wants_length = getattr(function, "name", "") == "builtins.len"
-    if wants_length and series.cells.kind == "str" and series.cells.missing:
-        raise shape_fault("object of type 'float' has no len()", "TypeError")
-    if wants_length and series.cells.kind in ("int", "float"):
-        raise shape_fault(f"object of type '{series.cells.kind}' has no len()", "TypeError")
+def require_length(cells: Cells, function: Value) -> None:
+    """``len`` of a missing text is the ``len`` of a float.
+
+    Raises:
+        Fault: TypeError if ``len`` is mapped over texts with gaps, or over numbers.
+    """
+    if getattr(function, "name", "") != "builtins.len":
+        return
+    kind = "float" if cells.kind == "str" and cells.missing else cells.kind
+    if kind in ("int", "float"):
+        raise shape_fault(f"object of type '{kind}' has no len()", "TypeError")
 
 
 def _map_dictionary(series: Series, mapping: Dict) -> Value:

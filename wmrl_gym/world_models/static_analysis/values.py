@@ -133,6 +133,8 @@ class Frame(Value):
     """(file, rows) of the tables that were stacked to make it, in order."""
     rest: Cells = dataclasses.field(default_factory=Cells)
     """What is known of the columns that are not listed."""
+    doubled: tuple[str, ...] = ()
+    """Columns that are there more than once, one entry for each further time."""
 
     def lacks(self, name: Any) -> bool:
         """Whether the column is missing for certain."""
@@ -153,7 +155,7 @@ class Frame(Value):
     @property
     def width(self) -> int | None:
         """Number of columns, None if unknown."""
-        return len(self.columns) if self.complete else None
+        return len(self.columns) + len(self.doubled) if self.complete else None
 
 
 @dataclasses.dataclass(eq=False)

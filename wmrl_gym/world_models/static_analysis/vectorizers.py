@@ -75,7 +75,7 @@ def _vectorize(call: Call, estimator: Estimator, data: Value | None, just_fitted
     basis = estimator.fit.basis if estimator.fit is not None else None
     capped = constant(estimator.params.get("max_features"), None)
     if isinstance(capped, int) and not isinstance(capped, bool):
-        basis = -capped  # any two vocabularies that reach the cap have the same size
+        basis = _capped_basis(estimator, documents, capped)
     tags = {"tfidf" if estimator.cls.__name__.startswith("Tfidf") else "counts"}
     if str(estimator.parameter("analyzer", "word")).startswith("char"):
         tags.add("char")
@@ -99,3 +99,12 @@ def _vectorize(call: Call, estimator: Estimator, data: Value | None, just_fitted
     origin = documents.origin if documents is not None else None
     likely = cost.vocabulary_size(estimator, documents.cells if documents is not None else Cells(), rows)
     return Array(cells, (rows, None), sparse=True, basis=basis, density=0.01, origin=origin, likely_width=likely)
+
+
+def _capped_basis(estimator: Estimator, documents: Series | None, cap: int) -> int | None:
+    """Identity of a vocabulary with an upper limit: all that reach it have the same size, smaller ones do not."""
+    cells, rows = (documents.cells, documents.rows) if documents is not None else (Cells(), None)
+    words = cost.vocabulary_size(estimator, cells, rows, capped=False)
+    if words > 1.5 * cap:
+        return -cap
+    return estimator.fit.basis if words < 0.67 * cap and estimator.fit is not None else None
