@@ -15,6 +15,7 @@ from wmrl_gym.envs.mle_dojo.runner import syntax_problem
 from wmrl_gym.world_models.static_analysis.builtin_functions import ScriptExit
 from wmrl_gym.world_models.static_analysis.faults import AnalysisLimit, Fault
 from wmrl_gym.world_models.static_analysis.interpreter import Interpreter
+from wmrl_gym.world_models.static_analysis.names import SUBMISSION_PATH
 from wmrl_gym.world_models.static_analysis.quality import expected_percentile
 from wmrl_gym.world_models.static_analysis.semantics import load_semantics
 from wmrl_gym.world_models.static_analysis.submission import check_submission
@@ -104,7 +105,8 @@ class StaticAnalysis:
                     overview, writes, escaped=interpreter.escaped, tree=tree, extra_columns=self.extra_columns
                 )
             )
-            percentile = expected_percentile(overview, writes[-1] if writes else None)
+            mine = [write for write in writes if write.path in (SUBMISSION_PATH, None)]
+            percentile = expected_percentile(overview, mine[-1] if mine else None)
         found.append(_quality_verdict(percentile))
         return found, percentile, interpreter.state.seconds
 
