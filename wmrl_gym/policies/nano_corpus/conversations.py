@@ -14,7 +14,7 @@ from wmrl_gym.policies.nano_corpus.mistakes import draw_faulty
 from wmrl_gym.policies.nano_corpus.naming import rename
 from wmrl_gym.policies.nano_corpus.scripts import Plan, render_plan
 
-REPAIRED = 0.42
+REPAIRED = 0.38
 """Chance that a failed script is mended at the next turn."""
 RENAMED = 0.7
 """Share of conversations about renamed competitions."""
@@ -43,7 +43,7 @@ def draw_conversation(
     facts = tasks[int(rng.integers(len(tasks)))]
     if rng.random() < RENAMED:
         facts = rename(facts, rng)
-    count = turns or int(rng.choice([1, 2, 3], p=[0.35, 0.55, 0.1]))
+    count = turns or int(rng.choice([1, 2, 3], p=[0.5, 0.45, 0.05]))
     author = draw_author(rng)
     written = _write(draw_plan(facts, author, rng), author.mistake_rate, rng)
     observation = facts.render()

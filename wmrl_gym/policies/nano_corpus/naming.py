@@ -20,7 +20,10 @@ _WORDS_TEXT = (
     "note summary message question answer tweet headline label outcome result target response quality "
     "survived churn default fraud winner passed is_active has_card amount balance tenure minutes calls spend "
     "clicks views likes shares votes seats party margin turnout turns moves index rating strength density "
-    "humidity yield growth decay span duration interval delay distance stops fare"
+    "humidity yield growth decay span duration interval delay distance stops fare "
+    "image photo picture file item user person patient passenger car house product customer order event game player "
+    "team page document verse line letter digit number code key case row sample record subject station part section "
+    "data train test pred prediction value feature column string object array frame forest tree linear random mode"
 )
 _WORDS = _WORDS_TEXT.split()
 _SUFFIXES = (*[""] * 3, *"_a _b _1 _2 _mm _kg _pct _avg _std _id _0 _cm _usd _yr".split())  # noqa: SIM905
@@ -62,7 +65,7 @@ def invent_names(rng: np.random.Generator, count: int, taken: Sequence[str] = ()
 def rename(facts: TaskFacts, rng: np.random.Generator) -> TaskFacts:
     """The same competition under new names, with other numbers of columns and rows, and often another metric."""
     target, text = invent_names(rng, 2)
-    id_column = str(rng.choice(["id", "Id", "ID", "row_id"])) if rng.random() < 0.3 else invent_name(rng) + "_id"
+    id_column = _invent_id(rng)
     taken = [target, text, id_column]
     numeric, categorical = _feature_counts(facts, rng)
     names = invent_names(rng, numeric + categorical, taken)
@@ -80,6 +83,14 @@ def rename(facts: TaskFacts, rng: np.random.Generator) -> TaskFacts:
         image_mode=str(rng.choice(["L", "RGB"], p=[0.7, 0.3])),
         missing=bool(rng.random() < 0.45),
     )
+
+
+def _invent_id(rng: np.random.Generator) -> str:
+    manner = rng.random()
+    if manner < 0.25:
+        return str(rng.choice(["id", "Id", "ID", "row_id", "index"]))
+    word = str(rng.choice(_WORDS)) if rng.random() < 0.6 else invent_name(rng).lower()
+    return f"{word}_id" if manner < 0.7 else f"{word.capitalize()}Id"
 
 
 _METRICS = ("rmse", "mae", "rmsle", "accuracy", "macro_f1", "auc", "log_loss")
