@@ -6,6 +6,7 @@ It is a Llama with its own tokenizer, cold-started on the corpus of `policies.na
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +72,6 @@ def new_nano_model(tokenizer: Any, seed: int = 0) -> Any:
 
 def save_nano_agent(policy: CausalLMPolicy, directory: str | Path) -> None:
     """Write a checkpoint in half precision: half the size, and close enough to go on from."""
-    import copy
-
     half = copy.deepcopy(policy.model).half()
     half.save_pretrained(directory)
     policy.tokenizer.save_pretrained(directory)
