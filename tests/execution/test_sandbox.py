@@ -108,7 +108,8 @@ def test_nothing_of_a_run_is_seen_by_the_next(sandbox: Sandbox, data: Path) -> N
         data,
     )
     result = sandbox.run(
-        "import os, tempfile as t; print(os.listdir('/scratch'), os.listdir('/dev/shm'), os.listdir(t.gettempdir()))", data
+        "import os, tempfile as t; print(os.listdir('/scratch'), os.listdir('/dev/shm'), os.listdir(t.gettempdir()))",
+        data,
     )
     assert result.stdout == "['script.py', '.tmp'] [] []\n" or result.stdout == "['.tmp', 'script.py'] [] []\n"
     assert result.submission is None and result.submission_problem == "no submission.csv was written"
