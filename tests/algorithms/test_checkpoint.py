@@ -10,7 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from wmrl_gym.algorithms.checkpoint import checkpoints, latest_checkpoint, load_checkpoint, save_checkpoint
+from wmrl_gym.algorithms.checkpoint import (
+    checkpoints,
+    latest_checkpoint,
+    load_checkpoint,
+    load_latest_checkpoint,
+    save_checkpoint,
+)
 from wmrl_gym.algorithms.random_state import random_state, set_random_state
 
 
@@ -92,3 +98,42 @@ def test_global_generators_go_on_where_they_were(tmp_path: Path) -> None:
     draw()
     set_random_state(load_checkpoint(path)["random_state"])
     assert draw() == expected
+
+
+@pytest.mark.parametrize("keep", [0, -1])
+def test_keeping_none_is_refused_before_anything_is_written(tmp_path: Path, keep: int) -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        save_checkpoint(tmp_path, 1, {}, keep=keep)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_checkpoint_just_written_is_kept_although_newer_ones_lie_there(tmp_path: Path) -> None:
+    for step in (8, 9):
+        save_checkpoint(tmp_path, step, {})
+    save_checkpoint(tmp_path, 3, {"is": "new"}, keep=2)
+    assert [path.name for path in checkpoints(tmp_path)] == ["step-000003", "step-000009"]
+    save_checkpoint(tmp_path, 4, {}, keep=1)
+    assert [path.name for path in checkpoints(tmp_path)] == ["step-000004"]
+
+
+@pytest.mark.parametrize("damage", ["truncated", "empty", "nonsense"])
+def test_a_damaged_newest_checkpoint_is_put_aside_and_an_older_one_taken(tmp_path: Path, damage: str) -> None:
+    for step in (1, 2):
+        save_checkpoint(tmp_path, step, {"weights": torch.zeros(100)})
+    file = tmp_path / "step-000002" / "state.pt"
+    content = file.read_bytes()
+    file.write_bytes({"truncated": content[: len(content) // 2], "empty": b"", "nonsense": b"nonsense"}[damage])
+    with pytest.warns(UserWarning, match="Going on from step-000001"):
+        newest = load_latest_checkpoint(tmp_path)
+    assert newest is not None and newest[1]["step"] == 1
+    assert (tmp_path / "unreadable-step-000002" / "state.pt").is_file(), "nothing is deleted"
+    assert [path.name for path in checkpoints(tmp_path)] == ["step-000001"]
+
+
+def test_if_no_checkpoint_can_be_read_all_stay_and_the_error_says_so(tmp_path: Path) -> None:
+    for step in (1, 2):
+        (save_checkpoint(tmp_path, step, {}) / "state.pt").write_bytes(b"nonsense")
+    with pytest.raises(ValueError, match="step-000002"):
+        load_latest_checkpoint(tmp_path)
+    assert len(checkpoints(tmp_path)) == 2
+    assert load_latest_checkpoint(tmp_path / "absent") is None

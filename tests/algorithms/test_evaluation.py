@@ -99,3 +99,13 @@ def test_an_executor_changes_no_result_and_is_left_open_while_environments_are_c
 def test_another_seed_gives_other_episodes() -> None:
     one, other = (evaluate(LetterPolicy(), [LetterEnv] * 8, ["p"], samples=8, seed=seed) for seed in (1, 2))
     assert one.records != other.records
+
+
+def test_a_percentile_of_a_submission_that_failed_does_not_count() -> None:
+    class Failing(LetterEnv):
+        def execute(self, submission: Submission) -> Outcome:
+            return Outcome(0.1, "timeout", details={"percentile": 0.9})
+
+    evaluation = evaluate(LetterPolicy(), [Failing] * 4, ["p"], samples=4)
+    assert evaluation.valid() == {"p": [0.0] * 4}
+    assert evaluation.task_scores() == {"p": 0.0}

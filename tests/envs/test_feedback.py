@@ -80,3 +80,9 @@ def test_traceback_is_read() -> None:
 def test_an_error_of_several_lines_is_known_by_the_line_that_names_it() -> None:
     stderr = TRACEBACK.replace("KeyError: 'pricee'", "ValueError: Input X contains NaN.\nSee the manual for models.")
     assert error_line(stderr) == "ValueError: Input X contains NaN."
+
+
+@pytest.mark.parametrize("status", ["invalid_submission", "no_code", "syntax_error", "runtime_error"])
+def test_a_problem_that_is_a_sentence_keeps_its_one_full_stop(status: str) -> None:
+    text = render_feedback(status, problem="The header is wrong.", style="full")
+    assert text.endswith("The header is wrong.")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from wmrl_gym.reporting.bootstrap import difference_interval, mean_interval
+from wmrl_gym.reporting.bootstrap import category_weights, difference_interval, mean_interval
 
 
 def test_estimate_weighs_tasks_alike_whatever_their_number_of_episodes() -> None:
@@ -39,3 +39,19 @@ def test_different_tasks_and_empty_ones_are_refused() -> None:
         difference_interval({"a": [1.0]}, {"b": [1.0]})
     with pytest.raises(ValueError, match="at least one task"):
         mean_interval({"a": []})
+
+
+def test_categories_weigh_alike_whatever_their_number_of_tasks() -> None:
+    weights = category_weights({"a": "x", "b": "x", "c": "y"})
+    assert weights == {"a": 0.25, "b": 0.25, "c": 0.5}
+    values = {"a": [0.2, 0.2], "b": [0.4, 0.4], "c": [0.9, 0.9]}
+    interval = mean_interval(values, weights)
+    assert (interval.low, interval.estimate, interval.high) == pytest.approx((0.6, 0.6, 0.6))
+    gain = difference_interval(values, {**values, "c": [0.7, 0.7]}, weights)
+    assert (gain.low, gain.estimate, gain.high) == pytest.approx((-0.1, -0.1, -0.1))
+
+
+def test_equal_weights_are_those_of_the_plain_mean() -> None:
+    values = {"a": [0.1, 0.9, 0.4], "b": [0.0, 1.0, 0.3]}
+    weighted, plain = mean_interval(values, {"a": 0.5, "b": 0.5}), mean_interval(values)
+    assert (weighted.low, weighted.estimate, weighted.high) == pytest.approx((plain.low, plain.estimate, plain.high))

@@ -71,6 +71,8 @@ def test_run_shows_steps_and_table_and_leaves_everything_behind(whole_run: tuple
     ):  # fmt: skip
         assert (run / name).exists(), name
     table = json.loads((run / "table.json").read_text())
+    names = [measure["name"] for measure in table["measures"]]
+    assert names == ["percentile", "percentile, categories weighed alike", "valid share"]
     assert table["cost"]["trajectories"] == 8
     assert table["cost"]["executed_trajectories"] == 4  # one of two groups is an anchor at each step
     assert [json.loads(line)["step"] for line in (run / "ledger.jsonl").read_text().splitlines()] <= [0, 0, 1, 1]

@@ -6,10 +6,12 @@ process killed at any moment leaves the older checkpoints as they were and nothi
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
 import tempfile
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,17 +23,22 @@ _NAME = re.compile(r"step-(\d+)")
 
 
 def save_checkpoint(directory: str | Path, step: int, state: Mapping[str, Any], keep: int = 2) -> Path:
-    """Write ``state`` as the checkpoint of a step, then delete all but the newest ``keep``.
+    """Write ``state`` as the checkpoint of a step, then delete all but the newest ``keep``, this one among them.
 
     Args:
         directory: folder of the run's checkpoints; made if absent.
         step: number of the next step to be done.
         state: tensors and plain data (numbers, strings, None, lists, tuples, mappings).
-        keep: how many checkpoints are kept.
+        keep: how many checkpoints are kept, at least 1.
 
     Returns:
         The checkpoint's folder.
+
+    Raises:
+        ValueError: if ``keep`` is less than 1.
     """
+    if keep < 1:
+        raise ValueError(f"keep is {keep}: give at least 1, or do not write checkpoints")
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     for remains in directory.glob(".unfinished-*"):
@@ -51,7 +58,8 @@ def save_checkpoint(directory: str | Path, step: int, state: Mapping[str, Any], 
     else:
         os.replace(unfinished, target)
     _flush_folder(directory)
-    for old in checkpoints(directory)[:-keep]:
+    others = [path for path in checkpoints(directory) if path != target]
+    for old in others[: len(others) + 1 - keep]:
         shutil.rmtree(old, ignore_errors=True)
     return target
 
@@ -68,6 +76,33 @@ def latest_checkpoint(directory: str | Path) -> Path | None:
     return found[-1] if found else None
 
 
+def load_latest_checkpoint(directory: str | Path) -> tuple[Path, dict[str, Any]] | None:
+    """The newest checkpoint that can be read, and its state; None if there is none at all.
+
+    One that cannot be read (a full disk, a damaged file) is passed over with a warning and renamed to
+    ``unreadable-step-...``, so that it does not stand in the way again; it is not deleted.
+
+    Raises:
+        ValueError: if there are checkpoints and none can be read; they stay as they are.
+        OSError: if the file system refuses to read.
+    """
+    unreadable: list[tuple[Path, ValueError]] = []
+    for path in reversed(checkpoints(directory)):
+        try:
+            state = load_checkpoint(path)
+        except ValueError as error:
+            unreadable.append((path, error))
+            continue
+        for broken, error in unreadable:
+            aside = _free_name(broken.with_name(f"unreadable-{broken.name}"))
+            os.replace(broken, aside)
+            warnings.warn(f"{error}\n  Going on from {path.name}; the broken one is now {aside.name}.", stacklevel=2)
+        return path, state
+    if unreadable:
+        raise unreadable[0][1]
+    return None
+
+
 def load_checkpoint(path: str | Path) -> dict[str, Any]:
     """Read a checkpoint's state; nothing in the file can run code.
 
@@ -77,11 +112,19 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     file = Path(path) / STATE_FILE
     try:
         return dict(torch.load(file, map_location="cpu", weights_only=True))
+    except OSError:
+        raise
     except Exception as error:
         raise ValueError(
             f"{file} is not a readable checkpoint ({type(error).__name__}: {error})\n"
             "  Delete its folder to go on from an older one."
         ) from error
+
+
+def _free_name(path: Path) -> Path:
+    """The path, or the first of path-2, path-3, ... that nothing has."""
+    candidates = itertools.chain([path], (path.with_name(f"{path.name}-{n}") for n in itertools.count(2)))
+    return next(candidate for candidate in candidates if not candidate.exists())
 
 
 def _step(path: Path) -> int:

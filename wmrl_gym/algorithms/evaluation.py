@@ -128,13 +128,17 @@ def evaluate(
 
 
 def turn_percentiles(trajectory: Trajectory) -> list[float | None]:
-    """Percentile of each turn's submission if it was valid, else None.
+    """Percentile of each turn's submission if its status is "valid", else None.
 
-    An environment whose outcomes carry no percentile is valued by the executed score.
+    An environment whose outcomes carry no percentile is valued by the executed score, and every submission that has
+    one counts as valid: statuses are a domain's own words. Give `evaluate` a ``metric`` that knows them.
     """
     executed = [turn.executed for turn in trajectory.turns]
     if any(outcome is not None and "percentile" in outcome.details for outcome in executed):
-        return [None if outcome is None else outcome.details.get("percentile") for outcome in executed]
+        return [
+            outcome.details.get("percentile") if outcome is not None and outcome.status == "valid" else None
+            for outcome in executed
+        ]
     return [None if outcome is None else outcome.score for outcome in executed]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from wmrl_gym.algorithms.advantages import group_advantages
-from wmrl_gym.algorithms.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
+from wmrl_gym.algorithms.checkpoint import load_latest_checkpoint, save_checkpoint
 from wmrl_gym.algorithms.grpo import GRPOSettings
 from wmrl_gym.algorithms.policy_update import PolicyUpdate, TrainablePolicy, frozen_copy
 from wmrl_gym.algorithms.random_state import random_state, set_random_state
@@ -203,18 +203,18 @@ class WMRLGRPO:
         return save_checkpoint(self.directory, self.next_step, state, keep=self.settings.keep_checkpoints)
 
     def resume(self) -> int:
-        """Go on from the newest complete checkpoint, if there is one. Returns the next step's number.
+        """Go on from the newest checkpoint that can be read, if there is one. Returns the next step's number.
 
         The reference policy stays the one given at construction, so construct with the run's initial policy. What
         `on_step` has recorded of the returned step and later ones will come again: drop it.
 
         Raises:
-            ValueError: if the checkpoint belongs to other settings or tasks, or cannot be read.
+            ValueError: if the checkpoint belongs to other settings or tasks, or there are some and none can be read.
         """
-        path = None if self.directory is None else latest_checkpoint(self.directory)
-        if path is None:
+        newest = None if self.directory is None else load_latest_checkpoint(self.directory)
+        if newest is None:
             return self.next_step
-        state = load_checkpoint(path)
+        path, state = newest
         if state["settings"] != self._identity():
             raise ValueError(
                 f"{path} was written with other settings or tasks; only algorithm.steps and the checkpoint settings "

@@ -25,6 +25,7 @@ class Domain:
         self.option = tasks.option
         self.train = _names(tasks.train, "tasks.train")
         self.held_out = _names(tasks.held_out, "tasks.held_out")
+        self.categories = _categories(tasks.categories, self.held_out)
 
     def env_fns(self, tasks: list[str], count: int) -> list[Callable[[], ExpensiveRewardEnv[Any, Any]]]:
         """`count` times a function that makes an environment which plays any of `tasks`."""
@@ -76,22 +77,30 @@ def executor_for(config: ExecutionConfig, domain: Domain) -> Iterator[Executor]:
         executor.close()
 
 
-def prepare_torch(threads: int | None) -> int:
+def prepare_torch(threads: int | None, scripts_beside: bool = False) -> int:
     """Set torch's threads and return their number; keep transformers from drawing progress bars between our lines.
 
-    One for each core unless said otherwise: with lock-step rollouts nothing runs beside the trainer while it computes.
+    Unless said otherwise one for each core, because with lock-step rollouts nothing runs beside the trainer while it
+    computes; but a single one where ``scripts_beside`` it do: two pools of threads on the same cores cost more than
+    they bring.
     """
     import torch
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-    chosen = threads if threads is not None else usable_cores()
+    chosen = threads if threads is not None else 1 if scripts_beside else usable_cores()
     torch.set_num_threads(chosen)
     return chosen
 
 
 def _names(tasks: list[str] | str, where: str) -> list[str]:
     return list(import_target(tasks, where)()) if isinstance(tasks, str) else tasks
+
+
+def _categories(categories: dict[str, str] | str | None, tasks: list[str]) -> dict[str, str] | None:
+    """Category of each of these tasks; None unless all have one."""
+    known = dict(import_target(categories, "tasks.categories")()) if isinstance(categories, str) else categories or {}
+    return {task: known[task] for task in tasks} if tasks and all(task in known for task in tasks) else None
 
 
 def _probe(environment: ExpensiveRewardEnv[Any, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from wmrl_gym.algorithms.evaluation import evaluate as evaluate_policy
 from wmrl_gym.cli.assembly import Domain, executor_for, prepare_torch
 from wmrl_gym.configs.schema import EvaluateConfig, EvaluationConfig, TrainConfig
 from wmrl_gym.core import Executor
-from wmrl_gym.reporting.bootstrap import mean_interval
+from wmrl_gym.reporting.bootstrap import category_weights, mean_interval
 from wmrl_gym.reporting.progress import duration
 from wmrl_gym.reporting.run_directory import RunDirectory
 
@@ -37,7 +38,7 @@ def evaluate(config: EvaluateConfig) -> int:
         console.print(f"agent of {checkpoint}", highlight=False)
     with executor_for(config.execution, domain) as executor:
         result = evaluate_held_out(policy, domain, executor, config.evaluation, config.seed)
-    _print(result, console)
+    _print(result, domain.categories, console)
     if run is not None and checkpoint is not None:
         run.write_json(f"evaluation-{checkpoint.name}-s{config.seed}.json", as_data(result))
     return 0
@@ -74,7 +75,7 @@ def _newest_checkpoint(run: RunDirectory) -> Path:
     return checkpoint
 
 
-def _print(result: Evaluation, console: Console) -> None:
+def _print(result: Evaluation, categories: Mapping[str, str] | None, console: Console) -> None:
     table = Table(title=f"held-out, avg@{result.samples}", title_justify="left", box=box.SIMPLE_HEAVY)
     table.add_column("task")
     for heading in ("percentile", "valid"):
@@ -85,9 +86,15 @@ def _print(result: Evaluation, console: Console) -> None:
         table.add_row(task, *shares)
     console.print(table)
     known = [task for task, values in scores.items() if values]
-    for name, by_task in (("percentile", scores), ("valid", valid)):
+    lines: list[tuple[str, Mapping[str, list[float]], Mapping[str, float] | None]] = [
+        ("percentile", scores, None),
+        ("valid", valid, None),
+    ]
+    if categories is not None and set(known) == set(categories):
+        lines.insert(1, ("percentile, categories weighed alike", scores, category_weights(categories)))
+    for name, by_task, weights in lines:
         if known:
-            interval = mean_interval({task: by_task[task] for task in known})
+            interval = mean_interval({task: by_task[task] for task in known}, weights)
             bounds = f"{interval.low:.1%} to {interval.high:.1%}"
             console.print(f" mean {name}: {interval.estimate:.1%} (95 % interval {bounds})", highlight=False)
     console.print(

@@ -16,6 +16,7 @@ from wmrl_gym.configs.schema import TrainConfig
 from wmrl_gym.configs.validation import ConfigError
 from wmrl_gym.core import Executor
 from wmrl_gym.proxy import RewardProxy, RewardProxyVectorEnv
+from wmrl_gym.reporting.bootstrap import category_weights
 from wmrl_gym.reporting.metrics import JSONLMetrics, MetricsLog, TensorBoardMetrics, read_metrics
 from wmrl_gym.reporting.progress import Progress
 from wmrl_gym.reporting.run_directory import RunDirectory
@@ -68,7 +69,7 @@ class Run:
     def go(self) -> int:
         """Evaluate, train, evaluate, and print the table. Returns the exit code."""
         self.console.print(f"run directory: {self.directory.path}", highlight=False, soft_wrap=True)
-        threads = prepare_torch(self.config.threads)
+        threads = prepare_torch(self.config.threads, scripts_beside=self.config.execution.mode == "async")
         self.console.print(
             f"{len(self.domain.train)} training tasks, {len(self.domain.held_out)} held out, seed {self.config.seed}, "
             f"{threads} threads",
@@ -164,10 +165,15 @@ class Run:
     def table(self, settings: Any) -> FinalTable:
         """The final table, from what lies in the run's folder."""
         before, after = (self.directory.read_json(f"{when}.json") for when in ("before", "after"))
-        measures = [
-            measure(name, *(None if result is None else _known(result[key]) for result in (before, after)))
-            for name, key in (("percentile", "scores"), ("valid share", "valid"))
-        ]
+        scores, valid = (
+            [None if result is None else _known(result[key]) for result in (before, after)]
+            for key in ("scores", "valid")
+        )
+        measures = [measure("percentile", *scores), measure("valid share", *valid)]
+        categories = self.domain.categories
+        if categories is not None and all(row is None or set(row) == set(categories) for row in scores):
+            weights = category_weights(categories)
+            measures.insert(1, measure("percentile, categories weighed alike", *scores, weights))
         title = f"{self.config.experiment_name}, seed {self.config.seed}, {settings.steps} steps"
         records = read_metrics(self.directory.metrics_file)
         trajectories = settings.groups_per_step * settings.group_size

@@ -19,6 +19,9 @@ class TasksConfig:
     held_out: list[str] | str
     option: str | None = None
     """Name of the environment's argument that takes all names, and of the reset option that takes one."""
+    categories: dict[str, str] | str | None = None
+    """Task -> category, or a function that returns that as "module.function". Where every held-out task has one, the
+    mean over categories is reported beside the mean over tasks."""
 
     def __post_init__(self) -> None:
         """Refuse an empty list."""
@@ -89,7 +92,7 @@ class TrainConfig:
     seed: int = 0
     runs: Path = Path("runs")
     threads: int | None = None
-    """torch threads; None chooses by the rule for machines whose sandboxes run beside the trainer."""
+    """torch threads; None is 1 where scripts run beside the trainer (``execution.mode=async``), else all cores."""
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> TrainConfig:

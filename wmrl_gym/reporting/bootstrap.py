@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -27,23 +28,49 @@ class Interval:
         return self.low > 0 or self.high < 0
 
 
-def mean_interval(values: Values, *, level: float = 0.95, resamples: int = 4000, seed: int = 0) -> Interval:
+def category_weights(categories: Mapping[str, str]) -> dict[str, float]:
+    """Weight of each task in the mean over categories of the mean over their tasks; the weights add up to 1."""
+    sizes = Counter(categories.values())
+    return {task: 1 / (len(sizes) * sizes[category]) for task, category in categories.items()}
+
+
+def mean_interval(
+    values: Values,
+    weights: Mapping[str, float] | None = None,
+    *,
+    level: float = 0.95,
+    resamples: int = 4000,
+    seed: int = 0,
+) -> Interval:
     """Mean over tasks of the mean over episodes, with its interval.
 
     The tasks are fixed, because they are the benchmark; the episodes are drawn anew within each task. So the interval
     speaks of the agent's randomness on these tasks, not of other tasks.
 
+    Args:
+        values: of each task's episodes.
+        weights: of the tasks, adding up to 1; None weighs them alike.
+        level: of the interval.
+        resamples: of the bootstrap.
+        seed: of the resampling.
+
     Raises:
         ValueError: if there is no task, or a task without an episode.
     """
-    means = _resampled_means(values, resamples, np.random.default_rng(seed))
-    return _interval(_mean(values), means, level)
+    means = _resampled_means(values, weights, resamples, np.random.default_rng(seed))
+    return _interval(_mean(values, weights), means, level)
 
 
 def difference_interval(
-    before: Values, after: Values, *, level: float = 0.95, resamples: int = 4000, seed: int = 0
+    before: Values,
+    after: Values,
+    weights: Mapping[str, float] | None = None,
+    *,
+    level: float = 0.95,
+    resamples: int = 4000,
+    seed: int = 0,
 ) -> Interval:
-    """`after` minus `before`, episodes of both drawn anew.
+    """`after` minus `before`, episodes of both drawn anew; arguments as in `mean_interval`.
 
     Raises:
         ValueError: if the two do not hold the same tasks.
@@ -51,22 +78,26 @@ def difference_interval(
     if set(before) != set(after):
         raise ValueError(f"the evaluations are of different tasks: {sorted(set(before) ^ set(after))} are in one only")
     rng = np.random.default_rng(seed)
-    differences = -_resampled_means(before, resamples, rng) + _resampled_means(after, resamples, rng)
-    return _interval(_mean(after) - _mean(before), differences, level)
+    resampled = [_resampled_means(values, weights, resamples, rng) for values in (before, after)]
+    return _interval(_mean(after, weights) - _mean(before, weights), resampled[1] - resampled[0], level)
 
 
-def _mean(values: Values) -> float:
-    return float(np.mean([np.mean(episodes) for episodes in values.values()]))
+def _mean(values: Values, weights: Mapping[str, float] | None) -> float:
+    means = [np.mean(episodes) for episodes in values.values()]
+    return float(np.average(means, weights=None if weights is None else [weights[task] for task in values]))
 
 
-def _resampled_means(values: Values, resamples: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def _resampled_means(
+    values: Values, weights: Mapping[str, float] | None, resamples: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
     if not values or any(len(episodes) == 0 for episodes in values.values()):
         raise ValueError("an interval needs at least one task, and an episode of each")
     total = np.zeros(resamples)
     for task in sorted(values):  # by name: the draw must not depend on the order of the mapping
         episodes = np.asarray(values[task], float)
-        total += episodes[rng.integers(len(episodes), size=(resamples, len(episodes)))].mean(axis=1)
-    return total / len(values)
+        means = episodes[rng.integers(len(episodes), size=(resamples, len(episodes)))].mean(axis=1)
+        total += means * (1 / len(values) if weights is None else weights[task])
+    return total
 
 
 def _interval(estimate: float, means: NDArray[np.float64], level: float) -> Interval:

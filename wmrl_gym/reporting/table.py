@@ -99,13 +99,15 @@ class FinalTable:
         write_atomically(run.path / "table.json", json.dumps(data, indent=2))
 
 
-def measure(name: str, before: Values | None, after: Values | None) -> Measure:
-    """A quantity from its values per task and episode, with bootstrap intervals."""
-    gain = difference_interval(before, after) if before is not None and after is not None else None
+def measure(
+    name: str, before: Values | None, after: Values | None, weights: Mapping[str, float] | None = None
+) -> Measure:
+    """A quantity from its values per task and episode, with bootstrap intervals; ``weights`` of the tasks, if any."""
+    gain = difference_interval(before, after, weights) if before is not None and after is not None else None
     return Measure(
         name,
-        None if before is None else mean_interval(before),
-        None if after is None else mean_interval(after),
+        None if before is None else mean_interval(before, weights),
+        None if after is None else mean_interval(after, weights),
         gain,
     )
 

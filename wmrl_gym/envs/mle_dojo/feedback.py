@@ -139,18 +139,18 @@ def _headline(
         value = "" if raw_score is None else f" {metric} = {_number(raw_score)}"
         return f"Valid submission.{value} ({'higher' if higher_is_better else 'lower'} is better).{rank}"
     if status is Status.INVALID_SUBMISSION:
-        return f"The script ran, but its submission is invalid: {problem or 'no submission.csv was written'}."
+        return f"The script ran, but its submission is invalid: {_sentence(problem or 'no submission.csv was written')}"
     if status is Status.TIMEOUT:
         return f"The script was stopped{_after(wall_seconds)}: it took too long. Nothing was graded."
     if status is Status.OUT_OF_MEMORY:
         return "The script was stopped: it used too much memory. Nothing was graded."
     if status is Status.NO_CODE:
-        return f"No code was run: {problem or 'the answer held no ```python block'}."
+        return f"No code was run: {_sentence(problem or 'the answer held no ```python block')}"
     if status is Status.SYNTAX_ERROR:
-        return f"The code does not compile: {problem or error_line(stderr)}."
+        return f"The code does not compile: {_sentence(problem or error_line(stderr))}"
     if status is Status.UNKNOWN:
         return "There is no result: the machine failed, not the script."
-    return f"The script failed: {problem or error_line(stderr) or 'it ended with an error'}."
+    return f"The script failed: {_sentence(problem or error_line(stderr) or 'it ended with an error')}"
 
 
 def _with_outputs(headline: str, stdout: str, stderr: str, max_chars: int) -> str:
@@ -165,6 +165,11 @@ def _with_outputs(headline: str, stdout: str, stderr: str, max_chars: int) -> st
         room -= len(shown)
         parts.append(f"[{name}]\n{shown}")
     return "\n".join(parts)[:max_chars]
+
+
+def _sentence(text: str) -> str:
+    """With a full stop at the end, unless it ends a sentence already."""
+    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def _after(wall_seconds: float | None) -> str:

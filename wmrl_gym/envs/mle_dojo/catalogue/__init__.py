@@ -22,6 +22,7 @@ __all__ = [
     "CompetitionSpec",
     "MissingSourceError",
     "Source",
+    "competition_categories",
     "held_out_competitions",
     "prepare",
     "prepare_all",
@@ -41,6 +42,11 @@ def train_competitions() -> list[str]:
 def held_out_competitions() -> list[str]:
     """Names of the competitions kept for evaluation."""
     return [spec.name for spec in CATALOGUE.values() if spec.split == "held_out"]
+
+
+def competition_categories() -> dict[str, str]:
+    """Name of each competition -> its category: "tabular", "text" or "image"."""
+    return {spec.name: spec.category for spec in CATALOGUE.values()}
 
 
 def prepare(name: str, root: str | os.PathLike[str]) -> Path:
