@@ -33,7 +33,7 @@ class Result:
     table: dict[str, Any]
 
     def row(self) -> list[str]:
-        percentile, valid = self.table["measures"]
+        measures = {measure["name"]: measure for measure in self.table["measures"]}
         cost = self.table["cost"]
         training = sum(value for name, value in cost["seconds"].items() if not name.startswith("evaluation"))
         return [
@@ -43,7 +43,11 @@ class Result:
             f"{training:.0f}",
             str(cost["executions"]),
             f"{self.table['executed_share']:.1%}",
-            *(f"{measure[when]['estimate']:.1%}" for measure in (percentile, valid) for when in ("before", "after")),
+            *(
+                f"{measures[name][when]['estimate']:.1%}"
+                for name in ("percentile", "valid share")
+                for when in ("before", "after")
+            ),
         ]
 
 

@@ -110,4 +110,4 @@ def _probe(environment: ExpensiveRewardEnv[Any, Any]) -> None:
     if isinstance(environment, MLEDojoEnv) and isinstance(environment.runner, CompetitionRunner):
         from wmrl_gym.execution.sandbox import Sandbox
 
-        Sandbox.probe()
+        Sandbox.probe(environment.runner.sandbox_start)

@@ -76,11 +76,13 @@ def _isolation() -> tuple[bool, str]:
 
     try:
         report = Sandbox.probe()
+        Sandbox.probe("warm")
     except SandboxUnavailable as error:
         return False, str(error).removeprefix("wmrl: ")
     stack = ", ".join(f"{name} {version}" for name, version in report.versions.items())
     limited_by = report.memory_limited_by
-    return True, f"a trial script ran and reached nothing outside ({stack}); memory limited by {limited_by}"
+    tried = "trial scripts, started fresh and warm, reached nothing outside"
+    return True, f"{tried} ({stack}); memory limited by {limited_by}"
 
 
 def _memory_gib() -> float:

@@ -1,0 +1,1 @@
+"""What answers prompts: the engines behind a world model that is a language model."""
