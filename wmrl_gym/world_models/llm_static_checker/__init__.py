@@ -1,0 +1,7 @@
+"""A language model as world model: it reads a script and foretells what the sandbox would do with it."""
+
+from __future__ import annotations
+
+from wmrl_gym.world_models.llm_static_checker.checker import LLMStaticChecker
+
+__all__ = ["LLMStaticChecker"]

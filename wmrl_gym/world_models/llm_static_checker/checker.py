@@ -1,0 +1,311 @@
+"""The paper's world model: a frozen language model, prompted, in place of running the script."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from wmrl_gym.core import Outcome, Submission, WorldModel
+from wmrl_gym.envs.mle_dojo.feedback import FeedbackStyle, render_feedback
+from wmrl_gym.envs.mle_dojo.ladder import RewardLadder, Status
+from wmrl_gym.world_models.engines.engine import Engine, Sampling
+from wmrl_gym.world_models.llm_static_checker.asking import Question, Reply, ask
+from wmrl_gym.world_models.llm_static_checker.cases import Case
+from wmrl_gym.world_models.llm_static_checker.costs import Costs, since, total
+from wmrl_gym.world_models.llm_static_checker.judging import DefaultTo, FailureRates, Judge, Judgement, verdicts_of
+from wmrl_gym.world_models.llm_static_checker.prompting import PROMPT_VERSION, Prompter
+from wmrl_gym.world_models.llm_static_checker.schemas import Mode
+from wmrl_gym.world_models.llm_static_checker.wording import feedback_text
+from wmrl_gym.world_models.verdicts import Verdict
+
+_FAILING = (Status.RUNTIME_ERROR, Status.TIMEOUT, Status.OUT_OF_MEMORY, Status.INVALID_SUBMISSION)
+
+
+class LLMStaticChecker:
+    """Predicts what executing a script would give by asking a language model, all questions of a batch at once.
+
+    Code that does not compile is scored without asking. Every other script is put to the model as eight questions, one
+    per check ("decomposed", as in the paper), or as one question for the likeliest outcome ("holistic"). The answers
+    become verdicts and the verdicts a score by `wmrl_gym.world_models.verdicts.aggregate`.
+
+    A check whose answer cannot be understood is asked once more, and then abstains: it is counted, it is named in
+    ``details["abstentions"]``, and `default_to` says what it counts as. A script without an opinion on its quality,
+    which nothing fails, has an unknown score whatever `default_to` says: there is no neutral quality. So has a script
+    none of whose questions was answered, for example because the engine is down; the next call tries again.
+
+    Implements `wmrl_gym.core.WorldModel`. Submissions need ``context["overview"]``.
+
+    Args:
+        engine: serves the language model.
+        mode: "decomposed" or "holistic".
+        budget_seconds: wall-clock limit of the sandbox.
+        memory_mb: memory limit of the sandbox.
+        ladder: scores of the statuses.
+        sampling: how answers are drawn; None is the paper's way.
+        samples: answers per question; of several the majority counts, and the standard deviation of the scores that
+            each sample alone would give is ``details["uncertainty"]``. Costs as many times the generated tokens.
+        confidence_gate: a verdict "fail" with less confidence does not fire. The paper has such a gate and never
+            published its threshold; at one half, a fault counts that the model holds likelier than not.
+        default_to: what an abstaining check counts as. "pass": it fails nothing. "fail": it fails the script as its
+            check would; where the engine and not the model is to blame, the score is unknown instead. "calibrated": the
+            score is the expectation if each abstaining check fails independently with its own running failure rate,
+            (failures + 1) / (opinions + 2) over the opinions it gave until the end of the batch; status and feedback
+            are those of the likeliest case. The rates are state: see `state_dict`.
+        max_abstentions: with more checks abstaining than this (quality not counted), the score is unknown.
+        first: a world model that is heard first, `StaticAnalysis` for example. Where it fails a script with
+            ``details["confidence"]`` of at least `first_threshold`, its outcome stands and nothing is asked.
+        first_threshold: see there.
+        strip_comments: keep comments and docstrings from the model. They mean nothing to the sandbox, and are where an
+            agent would talk to its judge.
+        overview_chars: longest overview; a longer one is cut in the middle.
+        code_chars: longest code; a longer one is cut in the middle.
+        feedback_chars: length of the feedback, as the environment's own.
+        feedback_style: "full", "compact", or None to go by the length.
+
+    Raises:
+        ValueError: for a setting out of its range.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        mode: Mode = "decomposed",
+        *,
+        budget_seconds: float = 20.0,
+        memory_mb: float = 2048.0,
+        ladder: RewardLadder | None = None,
+        sampling: Sampling | None = None,
+        samples: int = 1,
+        confidence_gate: float = 0.5,
+        default_to: DefaultTo = "pass",
+        max_abstentions: int = 3,
+        first: WorldModel | None = None,
+        first_threshold: float = 0.9,
+        strip_comments: bool = True,
+        overview_chars: int = 4000,
+        code_chars: int = 8000,
+        feedback_chars: int = 2000,
+        feedback_style: FeedbackStyle | None = None,
+    ) -> None:
+        _check_settings(mode, samples, confidence_gate, default_to, max_abstentions, overview_chars, code_chars)
+        self.engine, self.mode, self.samples = engine, mode, samples
+        self.budget_seconds = budget_seconds
+        self.sampling = sampling if sampling is not None else Sampling()
+        self.first, self.first_threshold = first, first_threshold
+        self.feedback_chars, self.feedback_style = feedback_chars, feedback_style
+        ladder = ladder if ladder is not None else RewardLadder()
+        self.judge = Judge(ladder, confidence_gate, default_to, max_abstentions)
+        self.prompter = Prompter(mode, budget_seconds, memory_mb, overview_chars, code_chars, strip_comments)
+        self.rates = FailureRates()
+        self.failures = 0
+        """Submissions so far that could not be read at all; their outcome is unknown."""
+        self.suspicious = 0
+        """Strings so far that looked meant for the checker."""
+        self._counts = {"submissions": 0, "asked": 0, "decided_first": 0, "unknown": 0}
+        self._costs = {name: Costs() for name in self.prompter.questions}
+        self._reported: dict[str, float | None] = {}
+
+    def predict(self, submissions: Sequence[Submission]) -> list[Outcome]:
+        """One outcome per submission, in order. An item that cannot be judged has the score None."""
+        started = time.perf_counter()
+        opened = [self._open(submission) for submission in submissions]
+        cases = [case for case in opened if isinstance(case, Case)]
+        self._hear_first([case for case in cases if case.compiles])
+        self._ask([case for case in cases if case.compiles and case.decided is None])
+        model = self._model_name()
+        outcomes = [self._close(case, model) if isinstance(case, Case) else case for case in opened]
+        self._counts["submissions"] += len(outcomes)
+        self._counts["unknown"] += sum(outcome.score is None for outcome in outcomes)
+        seconds = (time.perf_counter() - started) / max(1, len(outcomes))
+        return [dataclasses.replace(outcome, seconds=seconds) for outcome in outcomes]
+
+    def costs(self) -> dict[str, Any]:
+        """What has been spent so far, as plain numbers: totals, and the same by question under "questions".
+
+        Tokens are None as long as the engine has not told any.
+        """
+        return {
+            **self._counts,
+            "failures": self.failures,
+            "suspicious": self.suspicious,
+            **dataclasses.asdict(total(list(self._costs.values()))),
+            "questions": {name: dataclasses.asdict(costs) for name, costs in self._costs.items()},
+        }
+
+    def metrics(self) -> dict[str, float | None]:
+        """What has been spent since the last call of this method, flat, for a trainer to log after each step."""
+        costs = self.costs()
+        by_question = costs.pop("questions")
+        flat = costs | {f"abstentions/{name}": of["abstentions"] for name, of in by_question.items()}
+        difference = since(flat, self._reported)
+        self._reported = flat
+        return difference
+
+    def state_dict(self) -> dict[str, Any]:
+        """What earlier batches left behind that later predictions depend on: the failure rates of "calibrated"."""
+        return {"rates": {name: list(count) for name, count in self.rates.counts.items()}}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` gave."""
+        self.rates.counts = {name: list(count) for name, count in state["rates"].items()}
+
+    def _open(self, submission: Submission) -> Case | Outcome:
+        """The case, or an unknown outcome if there is no reading the submission."""
+        try:
+            case = Case.open(submission)
+            if case.compiles:
+                case.prompts = self.prompter.prompts(case.script, case.overview)
+        except Exception as error:  # one bad submission must not cost the batch
+            self.failures += 1
+            return self._unreadable(error)
+        self.suspicious += len(case.suspicious)
+        return case
+
+    def _hear_first(self, cases: Sequence[Case]) -> None:
+        if self.first is None or not cases:
+            return
+        try:
+            outcomes = self.first.predict([case.submission for case in cases])
+        except Exception:  # without the short cut, everything is asked
+            return
+        for case, outcome in zip(cases, outcomes, strict=False):
+            confidence = outcome.details.get("confidence")
+            certain = isinstance(confidence, int | float) and confidence >= self.first_threshold
+            if certain and outcome.score is not None and outcome.status in _FAILING:
+                case.decided = outcome
+                self._counts["decided_first"] += 1
+
+    def _ask(self, cases: Sequence[Case]) -> None:
+        """Put all questions about all cases to the engine, and keep the replies with the cases."""
+        # Cases of one competition side by side: their prompts begin alike.
+        cases = sorted(cases, key=lambda case: case.submission.task_id)
+        self._counts["asked"] += len(cases)
+        names = list(self.prompter.questions)
+        questions = [
+            Question(name, prompt, len(case.lines))
+            for case in cases
+            for name, prompt in zip(names, case.prompts, strict=True)
+        ]
+        for sample in range(self.samples if questions else 0):
+            # Equal prompts with equal seeds get equal answers, so each sample is a batch with a seed of its own.
+            sampling = dataclasses.replace(self.sampling, seed=self.sampling.seed + sample)
+            replies = iter(ask(self.engine, questions, sampling, self._costs))
+            for case in cases:
+                case.samples.append({name: next(replies) for name in names})
+        for case in cases:
+            self.rates.observe(self.judge.gated(verdicts_of(case.voted())[0]))
+
+    def _close(self, case: Case, model: str | None) -> Outcome:
+        record = {
+            "prompt_hash": self.prompter.hash,
+            "prompt_version": PROMPT_VERSION,
+            "mode": self.mode,
+            "model": model,
+            **case.record(),
+        }
+        if not case.compiles:
+            return self._gate_outcome(case, record)
+        if case.decided is not None:
+            details = {**case.decided.details, "abstentions": [], "uncertainty": None, **record, "decided_by": "first"}
+            return dataclasses.replace(case.decided, details=details)
+        readings = case.voted()
+        verdicts, bucket = verdicts_of(readings)
+        gated = self.judge.gated(verdicts)
+        judgement = self.judge.judge(gated, bucket, self.rates, unserved=len(case.unserved()))
+        opinions = [
+            verdict.as_dict() | {"gated": verdict.passed is False and after.passed is True}
+            for verdict, after in zip(verdicts, gated, strict=True)
+        ]
+        second_status = next((r.second_status for r in readings.values() if r is not None), None)
+        details = {
+            "verdicts": opinions,
+            **_decision(judgement),
+            "bucket": bucket,
+            "second_status": second_status,
+            "abstentions": [name for name, reading in readings.items() if reading is None],
+            "uncertainty": self._uncertainty(case.samples),
+            **record,
+            "decided_by": "model",
+        }
+        return self._outcome(judgement, case, details)
+
+    def _gate_outcome(self, case: Case, record: Mapping[str, Any]) -> Outcome:
+        """No code, or code that does not compile: certain, and free."""
+        status = Status.SYNTAX_ERROR if case.has_code else Status.NO_CODE
+        judgement = Judgement(status, self.judge.ladder.score(status))
+        decision = _decision(judgement) | {"problem": case.problem, "confidence": 1.0}
+        if case.problem is not None:
+            decision["exception"] = "SyntaxError"
+        details = {"verdicts": [], **decision, "abstentions": [], "uncertainty": None, **record, "decided_by": "gate"}
+        return self._outcome(judgement, case, details)
+
+    def _outcome(self, judgement: Judgement, case: Case, details: Mapping[str, Any]) -> Outcome:
+        feedback = feedback_text(
+            judgement,
+            case.overview,
+            case.lines,
+            syntax_problem=case.problem,
+            wall_seconds=self.budget_seconds,
+            max_chars=self.feedback_chars,
+            style=self.feedback_style,
+        )
+        return Outcome(judgement.score, judgement.status.value, feedback, "world_model", details=details)
+
+    def _unreadable(self, error: Exception) -> Outcome:
+        feedback = render_feedback(Status.UNKNOWN, max_chars=self.feedback_chars, style=self.feedback_style)
+        details = {"error": f"{type(error).__name__}: {error}"}
+        return Outcome(None, Status.UNKNOWN.value, feedback, "world_model", details=details)
+
+    def _uncertainty(self, samples: Sequence[Mapping[str, Reply]]) -> float | None:
+        """Standard deviation of the scores that each sample alone would give; None for fewer than two."""
+        scores = []
+        for sample in samples:
+            verdicts, bucket = verdicts_of({name: reply.reading for name, reply in sample.items()})
+            unserved = sum(reply.unserved for reply in sample.values())
+            scores.append(self.judge.judge(self.judge.gated(verdicts), bucket, self.rates, unserved=unserved).score)
+        known = [score for score in scores if score is not None]
+        return statistics.pstdev(known) if len(known) > 1 else None
+
+    def _model_name(self) -> str | None:
+        try:
+            return str(self.engine.model)
+        except Exception:  # a server that is down may not even know its name
+            return None
+
+
+def _decision(judgement: Judgement) -> dict[str, Any]:
+    decisive: Verdict | None = judgement.decisive
+    return {
+        "exception": None if decisive is None else decisive.exception,
+        "second": None if decisive is None else decisive.second,
+        "line": None if decisive is None else decisive.line,
+        "confidence": None if decisive is None else decisive.confidence,
+        "percentile": judgement.percentile,
+        "problem": None if decisive is None else decisive.reason,
+    }
+
+
+def _check_settings(
+    mode: str,
+    samples: int,
+    confidence_gate: float,
+    default_to: str,
+    max_abstentions: int,
+    overview_chars: int,
+    code_chars: int,
+) -> None:
+    if mode not in ("decomposed", "holistic"):
+        raise ValueError(f"mode is {mode!r}: choose 'decomposed' or 'holistic'")
+    if default_to not in ("pass", "fail", "calibrated"):
+        raise ValueError(f"default_to is {default_to!r}: choose 'pass', 'fail' or 'calibrated'")
+    if samples < 1:
+        raise ValueError(f"samples is {samples}: give at least 1")
+    if not 0 <= confidence_gate <= 1:
+        raise ValueError(f"confidence_gate is {confidence_gate}: give a number from 0 (every fail fires) to 1")
+    if max_abstentions < 0:
+        raise ValueError(f"max_abstentions is {max_abstentions}: give 0 or more")
+    if overview_chars < 500 or code_chars < 500:
+        raise ValueError(f"overview_chars is {overview_chars}, code_chars {code_chars}: give at least 500 of each")
