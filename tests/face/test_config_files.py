@@ -11,7 +11,10 @@ from wmrl_gym.configs.schema import EvaluateConfig, SupervisedConfig, TrainConfi
 
 CHOICES = group_choices()
 MEMBERS = [(group, member) for group, members in CHOICES.items() for member in members]
-NEEDS = {"causal_lm": ["policy.path=somewhere"]}
+NEEDS = {
+    "causal_lm": ["policy.path=somewhere"],
+    "llm_static_checker": ["world_model.engine.path=somewhere"],
+}
 
 
 @pytest.mark.parametrize(("group", "member"), MEMBERS)

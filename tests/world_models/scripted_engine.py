@@ -10,9 +10,7 @@ from wmrl_gym.world_models.engines.engine import Answer, Prompt, Sampling
 from wmrl_gym.world_models.llm_static_checker.prompting import prompt_text
 from wmrl_gym.world_models.llm_static_checker.schemas import questions
 
-HEADINGS = {
-    prompt_text(name).splitlines()[0]: name for mode in ("decomposed", "holistic") for name in questions(mode)
-}
+HEADINGS = {prompt_text(name).splitlines()[0]: name for mode in ("decomposed", "holistic") for name in questions(mode)}
 
 PASS = {
     "reason": "Nothing fails.",

@@ -169,7 +169,7 @@ def test_bytes_that_are_no_utf_8_are_read_as_far_as_they_go() -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.one_of(st.text(), st.binary(), st.text(alphabet='{}[]":,\\verdict pass.019\'')), st.booleans())
+@given(st.one_of(st.text(), st.binary(), st.text(alphabet="{}[]\":,\\verdict pass.019'")), st.booleans())
 def test_no_text_raises(answer: object, finished: bool) -> None:
     for question in ("api_calls", "quality", "holistic"):
         _read(answer, finished=finished, question=question)

@@ -9,7 +9,7 @@ import pytest
 from tests.world_models.scripted_engine import KEY_ERROR, MID, PASS, VALID, ScriptedEngine
 from tests.world_models.sound_scripts import HEAD
 from tests.world_models.worlds import World
-from wmrl_gym.core import Outcome, Submission, WorldModel
+from wmrl_gym.core import Outcome, Submission, WorldModel, WorldModelError
 from wmrl_gym.world_models.engines.engine import Answer, Engine, Sampling
 from wmrl_gym.world_models.llm_static_checker import LLMStaticChecker
 from wmrl_gym.world_models.static_analysis import StaticAnalysis
@@ -274,15 +274,8 @@ def test_all_checks_of_64_submissions_are_one_batch_with_neighbours_side_by_side
     assert [i for i, outcome in enumerate(again) if outcome.score == 0.1] == [7]
 
 
-@pytest.mark.parametrize("raises", [False, True])
-def test_dead_engine_gives_unknown_scores_and_recovers(worlds: dict[str, World], raises: bool) -> None:
-    class Raising(ScriptedEngine):
-        def generate(self, prompts: object, sampling: Sampling) -> list[Answer]:
-            if self.dead and raises:
-                raise ConnectionError("connection refused")
-            return super().generate(prompts, sampling)  # type: ignore[arg-type]
-
-    engine = Raising()
+def test_dead_engine_gives_unknown_scores_and_recovers(worlds: dict[str, World]) -> None:
+    engine = ScriptedEngine()
     checker = LLMStaticChecker(engine, default_to="fail", max_abstentions=100)
     engine.dead = True
     outcome = checker.predict([_submission(worlds)])[0]
@@ -291,6 +284,19 @@ def test_dead_engine_gives_unknown_scores_and_recovers(worlds: dict[str, World],
     assert checker.costs()["generated_tokens"] is None and checker.costs()["unserved"] == 8
     engine.dead = False
     assert checker.predict([_submission(worlds)])[0].score == pytest.approx(0.725)
+
+
+def test_engine_that_stays_dead_stops_the_run_and_an_answer_in_between_starts_the_count_anew(
+    worlds: dict[str, World],
+) -> None:
+    engine = ScriptedEngine()
+    checker = LLMStaticChecker(engine, max_dead_batches=3)
+    for dead in (True, True, False, True, True):
+        engine.dead = dead
+        checker.predict([_submission(worlds)])
+    assert checker.predict([_submission(worlds, "x = (")])[0].score == 0.0  # asks nothing, so it says nothing
+    with pytest.raises(WorldModelError, match="3 batches in a row: connection refused"):
+        checker.predict([_submission(worlds)])
 
 
 def test_engine_killed_in_mid_batch_leaves_later_submissions_unknown(worlds: dict[str, World]) -> None:
@@ -304,13 +310,19 @@ def test_engine_killed_in_mid_batch_leaves_later_submissions_unknown(worlds: dic
     assert [outcome.score for outcome in outcomes] == [pytest.approx(0.725), None, None]
 
 
-def test_engine_with_the_wrong_number_of_answers_is_not_believed(worlds: dict[str, World]) -> None:
+def test_engine_that_breaks_its_contract_or_is_set_up_wrongly_is_an_error(worlds: dict[str, World]) -> None:
     class Short(ScriptedEngine):
         def generate(self, prompts: object, sampling: Sampling) -> list[Answer]:
             return super().generate(prompts, sampling)[1:]  # type: ignore[arg-type]
 
-    outcome = _predict(worlds, Short())
-    assert outcome.score is None and "7 answers to 8 prompts" in outcome.details["error"]
+    class NotInstalled(ScriptedEngine):
+        def generate(self, prompts: object, sampling: Sampling) -> list[Answer]:
+            raise ImportError("install the extra")
+
+    with pytest.raises(WorldModelError, match=r"Short gave 7 answers .* to 8 prompts"):
+        _predict(worlds, Short())
+    with pytest.raises(ImportError, match="install the extra"):
+        _predict(worlds, NotInstalled())
 
 
 # Voting -------------------------------------------------------------------------------------------------------------
@@ -383,6 +395,7 @@ def test_details_are_plain_data(worlds: dict[str, World]) -> None:
         {"confidence_gate": 1.5},
         {"max_abstentions": -1},
         {"code_chars": 10},
+        {"max_dead_batches": 0},
     ],
 )
 def test_settings_out_of_range_are_refused_by_name(options: dict[str, object]) -> None:

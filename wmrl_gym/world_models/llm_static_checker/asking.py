@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from wmrl_gym.core import WorldModelError
 from wmrl_gym.world_models.engines.engine import Answer, Engine, Prompt, Sampling
 from wmrl_gym.world_models.llm_static_checker.costs import Costs
 from wmrl_gym.world_models.llm_static_checker.readings import Reading, read_answer
@@ -38,13 +39,19 @@ class Reply:
 
 
 def ask(engine: Engine, questions: Sequence[Question], sampling: Sampling, costs: Mapping[str, Costs]) -> list[Reply]:
-    """One reply per question, in order. Never raises for what an engine does.
+    """One reply per question, in order.
+
+    What an engine raises is passed on: it answers ``text=None`` while it cannot be reached, so raising means that it
+    is set up wrongly, and trying again would only hide that.
 
     Args:
         engine: who answers.
         questions: all of them, those with equal beginnings side by side.
         sampling: how answers are drawn.
         costs: by question name; what is spent is added.
+
+    Raises:
+        WorldModelError: if the engine does not give one answer per prompt.
     """
     answers = _generate(engine, [question.prompt for question in questions], sampling)
     replies = [_reply(question, (answer,), costs) for question, answer in zip(questions, answers, strict=True)]
@@ -77,14 +84,11 @@ def _reply(question: Question, answers: tuple[Answer, ...], costs: Mapping[str, 
 
 
 def _generate(engine: Engine, prompts: Sequence[Prompt], sampling: Sampling) -> list[Answer]:
-    """The engine's answers. One that fails as a whole leaves all of them without text, and the reason."""
-    if not prompts:
-        return []
-    try:
-        answers = list(engine.generate(prompts, sampling))
-        if len(answers) == len(prompts) and all(isinstance(answer, Answer) for answer in answers):
-            return answers
-        error = f"the engine gave {len(answers)} answers to {len(prompts)} prompts: it must give one each"
-    except Exception as raised:  # a dead server must not end the run; it may be back for the next batch
-        error = f"{type(raised).__name__}: {raised}"
-    return [Answer(None, error=error) for _ in prompts]
+    answers = list(engine.generate(prompts, sampling))
+    if len(answers) != len(prompts) or not all(isinstance(answer, Answer) for answer in answers):
+        types = ", ".join(sorted({type(answer).__name__ for answer in answers})) or "nothing"
+        raise WorldModelError(
+            f"engine {type(engine).__name__} gave {len(answers)} answers ({types}) to {len(prompts)} prompts\n"
+            "  It must return one Answer for each prompt, in order; text=None where there is none."
+        )
+    return answers

@@ -8,10 +8,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wmrl_gym.core import Outcome, Submission, WorldModel
+from wmrl_gym.core import Outcome, Submission, WorldModel, WorldModelError
 from wmrl_gym.envs.mle_dojo.feedback import FeedbackStyle, render_feedback
 from wmrl_gym.envs.mle_dojo.ladder import RewardLadder, Status
-from wmrl_gym.world_models.engines.engine import Engine, Sampling
+from wmrl_gym.world_models.engines.engine import Answer, Engine, Sampling
 from wmrl_gym.world_models.llm_static_checker.asking import Question, Reply, ask
 from wmrl_gym.world_models.llm_static_checker.cases import Case
 from wmrl_gym.world_models.llm_static_checker.costs import Costs, since, total
@@ -34,7 +34,8 @@ class LLMStaticChecker:
     A check whose answer cannot be understood is asked once more, and then abstains: it is counted, it is named in
     ``details["abstentions"]``, and `default_to` says what it counts as. A script without an opinion on its quality,
     which nothing fails, has an unknown score whatever `default_to` says: there is no neutral quality. So has a script
-    none of whose questions was answered, for example because the engine is down; the next call tries again.
+    none of whose questions was answered, for example because the engine is down; the next call tries again, and only
+    after `max_dead_batches` calls in a row without a single answer it gives up.
 
     Implements `wmrl_gym.core.WorldModel`. Submissions need ``context["overview"]``.
 
@@ -55,6 +56,7 @@ class LLMStaticChecker:
             (failures + 1) / (opinions + 2) over the opinions it gave until the end of the batch; status and feedback
             are those of the likeliest case. The rates are state: see `state_dict`.
         max_abstentions: with more checks abstaining than this (quality not counted), the score is unknown.
+        max_dead_batches: calls in a row that the engine answers nothing at all of before `predict` raises.
         first: a world model that is heard first, `StaticAnalysis` for example. Where it fails a script with
             ``details["confidence"]`` of at least `first_threshold`, its outcome stands and nothing is asked.
         first_threshold: see there.
@@ -82,6 +84,7 @@ class LLMStaticChecker:
         confidence_gate: float = 0.5,
         default_to: DefaultTo = "pass",
         max_abstentions: int = 3,
+        max_dead_batches: int = 16,
         first: WorldModel | None = None,
         first_threshold: float = 0.9,
         strip_comments: bool = True,
@@ -91,6 +94,8 @@ class LLMStaticChecker:
         feedback_style: FeedbackStyle | None = None,
     ) -> None:
         _check_settings(mode, samples, confidence_gate, default_to, max_abstentions, overview_chars, code_chars)
+        if max_dead_batches < 1:
+            raise ValueError(f"max_dead_batches is {max_dead_batches}: give at least 1")
         self.engine, self.mode, self.samples = engine, mode, samples
         self.budget_seconds = budget_seconds
         self.sampling = sampling if sampling is not None else Sampling()
@@ -107,9 +112,15 @@ class LLMStaticChecker:
         self._counts = {"submissions": 0, "asked": 0, "decided_first": 0, "unknown": 0}
         self._costs = {name: Costs() for name in self.prompter.questions}
         self._reported: dict[str, float | None] = {}
+        self._max_dead, self._dead_batches = max_dead_batches, 0
 
     def predict(self, submissions: Sequence[Submission]) -> list[Outcome]:
-        """One outcome per submission, in order. An item that cannot be judged has the score None."""
+        """One outcome per submission, in order. An item that cannot be judged has the score None.
+
+        Raises:
+            WorldModelError: if the engine breaks its contract, or has answered nothing for too long: a run must not go
+                on for hours on unknown scores. Whatever else the engine raises is passed on.
+        """
         started = time.perf_counter()
         opened = [self._open(submission) for submission in submissions]
         cases = [case for case in opened if isinstance(case, Case)]
@@ -195,8 +206,20 @@ class LLMStaticChecker:
             replies = iter(ask(self.engine, questions, sampling, self._costs))
             for case in cases:
                 case.samples.append({name: next(replies) for name in names})
+        self._watch([answer for case in cases for answer in case.answers])
         for case in cases:
             self.rates.observe(self.judge.gated(verdicts_of(case.voted())[0]))
+
+    def _watch(self, answers: Sequence[Answer]) -> None:
+        """Count calls without any answer, and give up after too many."""
+        if not answers:
+            return
+        self._dead_batches = self._dead_batches + 1 if all(answer.text is None for answer in answers) else 0
+        if self._dead_batches >= self._max_dead:
+            raise WorldModelError(
+                f"the engine answered nothing in {self._dead_batches} batches in a row: {answers[-1].error}\n"
+                "  Bring it up again and resume the run, or allow more with max_dead_batches."
+            )
 
     def _close(self, case: Case, model: str | None) -> Outcome:
         record = {

@@ -60,9 +60,9 @@ def defang(text: str) -> str:
 def suspicious_strings(script: str) -> list[str]:
     """Whatever in comments and string literals looks meant for a judge: "kind: excerpt", in order of the kinds.
 
-    Code that does not parse is searched as a whole.
+    Code that does not parse is searched line by line.
     """
-    texts = _written_texts(script)
+    texts = [" ".join(text.split()) for text in _written_texts(script)]
     return [
         f"{kind}: {match[0][:80]}"
         for kind, pattern in _SUSPICIOUS.items()
@@ -75,9 +75,13 @@ def _written_texts(script: str) -> list[str]:
     """Comments (neighbouring lines joined) and string literals (implicit concatenation joined)."""
     try:
         tree = ast.parse(script)
-        tokens = [t for t in tokenize.generate_tokens(io.StringIO(script).readline) if t.type == tokenize.COMMENT]
+        tokens = [
+            t
+            for t in tokenize.generate_tokens(io.StringIO(script, newline=None).readline)
+            if t.type == tokenize.COMMENT
+        ]
     except (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError):
-        return [script]
+        return script.splitlines()
     texts = [
         str(node.value) if isinstance(node.value, str) else node.value.decode("utf-8", "replace")
         for node in ast.walk(tree)
