@@ -43,7 +43,7 @@ class JSONGrammars:
         """
         from llguidance import LLMatcher
 
-        key = json.dumps(schema)  # the order of properties is the order in which they are written
+        key = json.dumps(schema, default=dict)  # the order of properties is the order in which they are written
         if key not in self._compiled:
             matcher = LLMatcher(
                 self._tokenizer, LLMatcher.grammar_from_json_schema(key, overrides=_LAYOUT), log_level=0
