@@ -81,6 +81,7 @@ class WMRLGRPO:
         reset_options: options of `reset` that begin an episode of a task; default none.
         directory: where checkpoints go; None keeps none.
         on_step: called with the step's number and its metrics before that step's checkpoint is written.
+        on_groups: called with the step's number, its groups and what they were worth, before the update.
 
     Raises:
         ValueError: if there are no tasks, too few environments, or neither a world model nor executions for some group.
@@ -98,12 +99,13 @@ class WMRLGRPO:
         reset_options: Callable[[str], Mapping[str, Any]] | None = None,
         directory: Path | None = None,
         on_step: Callable[[int, dict[str, float | None]], None] | None = None,
+        on_groups: Callable[[int, Sequence[Group], ScoredStep], None] | None = None,
     ) -> None:
         _check_parts(vector_env, tasks, proxy, settings)
         self.policy, self.vector_env, self.proxy, self.settings = policy, vector_env, proxy, settings
         self.tasks = list(tasks)
         self.reset_options = reset_options or (lambda task: {})
-        self.directory, self.on_step = directory, on_step
+        self.directory, self.on_step, self.on_groups = directory, on_step, on_groups
         if reference is None and settings.loss.kl_coefficient:
             reference = frozen_copy(policy)
         self.updater = PolicyUpdate(
@@ -151,6 +153,9 @@ class WMRLGRPO:
         )
         with clock.stage("score"):
             scored = self.proxy.score(step, groups)
+        if self.on_groups is not None:
+            with clock.stage("record"):
+                self.on_groups(step, groups, scored)
         with clock.stage("update"):
             update = self.updater.update(self._learnable(groups, scored), seed=(self.settings.seed, step))
         return {

@@ -21,6 +21,7 @@ from wmrl_gym.reporting.metrics import JSONLMetrics, MetricsLog, TensorBoardMetr
 from wmrl_gym.reporting.progress import Progress
 from wmrl_gym.reporting.run_directory import RunDirectory
 from wmrl_gym.reporting.table import Cost, FinalTable, measure
+from wmrl_gym.reporting.trajectories import TrajectoryRecorder
 
 COLUMNS = (
     ("reward", "reward"),
@@ -98,6 +99,7 @@ class Run:
         logs = self._logs(first_step := trainer.resume())
         for log in logs:
             log.rewind(first_step)
+        self._record_trajectories(trainer, first_step)
         if first_step:
             progress.stage(f"going on after step {first_step}")
         with GracefulStop(self.console) as stop:
@@ -161,6 +163,15 @@ class Run:
                 if self.config.logger.tensorboard is True:
                     raise
         return logs
+
+    def _record_trajectories(self, trainer: WMRLGRPO, first_step: int) -> None:
+        which = self.config.logger.trajectories
+        if which == "none":
+            return
+        by_std = trainer.settings.normalise_by_std
+        recorder = TrajectoryRecorder(self.directory.trajectories_file, which, normalise_by_std=by_std)
+        recorder.rewind(first_step)
+        trainer.on_groups = recorder.record
 
     def table(self, settings: Any) -> FinalTable:
         """The final table, from what lies in the run's folder."""

@@ -69,9 +69,11 @@ class ExecutionConfig:
 
 @dataclass(frozen=True)
 class LoggerConfig:
-    """Where numbers go beside metrics.jsonl."""
+    """What is written down beside metrics.jsonl."""
 
     tensorboard: bool | Literal["auto"] = "auto"
+    trajectories: Literal["all", "anchors", "none"] = "all"
+    """Which trajectories are recorded, for `wmrl report`."""
 
 
 @dataclass(frozen=True)

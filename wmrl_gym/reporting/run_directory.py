@@ -79,6 +79,11 @@ class RunDirectory:
         return self.path / "ledger.jsonl"
 
     @property
+    def trajectories_file(self) -> Path:
+        """What the agent wrote, compressed."""
+        return self.path / "trajectories.jsonl.gz"
+
+    @property
     def checkpoints(self) -> Path:
         """The trainer's checkpoints."""
         return self.path / "checkpoints"
