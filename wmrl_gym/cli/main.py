@@ -83,6 +83,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_train(commands)
     _add_sft(commands)
     _add_evaluate(commands)
+    _add_report(commands)
     _add_competitions(commands)
     doctor = commands.add_parser(
         "doctor",
@@ -141,6 +142,26 @@ def _add_evaluate(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     )
 
 
+def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "report",
+        help="show runs in one HTML file",
+        description="Write runs as one HTML file that opens from disk without a network: learning curves, calibration, "
+        "the world model's accuracy, times, tables, and the trajectories to read. Several runs of an experiment are "
+        "averaged, with intervals over seeds.",
+        epilog="Examples:\n  wmrl report runs/quickstart-...\n  wmrl report runs/* --output comparison.html\n",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="the folder of a run")
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", help="default: report.html in the run's folder, or here for several runs"
+    )
+    parser.add_argument(
+        "--trajectories", type=int, metavar="N", help="put in at most so many, executed ones first (default: 4000)"
+    )
+    parser.set_defaults(run=_report)
+
+
 def _add_competitions(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "competitions",
@@ -165,6 +186,12 @@ def _configured(options: argparse.Namespace) -> int:
     from wmrl_gym.cli.configured import run_configured
 
     return run_configured(options)
+
+
+def _report(options: argparse.Namespace) -> int:
+    from wmrl_gym.cli.report import report
+
+    return report(options.runs, options.output, options.trajectories)
 
 
 def _doctor(options: argparse.Namespace) -> int:

@@ -1,0 +1,91 @@
+"""The trajectories as the page's browser takes them: chosen if they are many, and those marked that look gamed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from wmrl_gym.reporting.report.loading import RecordedRun
+
+OVERRATED_BY = 0.3
+"""Predicted minus executed score from which a trajectory, or a turn of it, is suspected of gaming the world model."""
+RECORDED_STRINGS = ("suspicious_strings", "suspicious")
+"""Names under which a world model records what in a script seemed to be meant for it."""
+
+Record = dict[str, Any]
+
+
+def browser_payload(runs: Sequence[RecordedRun], limit: int) -> Record:
+    """Everything the browser shows.
+
+    Args:
+        runs: in the order of the report.
+        limit: trajectories in all, shared evenly among the runs.
+    """
+    with_any = [run for run in runs if run.recorded.trajectories]
+    shares = _shares([len(run.recorded.trajectories) for run in with_any], limit)
+    payload: Record = {"overratedBy": OVERRATED_BY, "runs": [], "total": 0, "trajectories": [], "openings": {}}
+    for index, (run, share) in enumerate(zip(with_any, shares, strict=True)):
+        chosen = choose(run.recorded.trajectories, share)
+        payload["runs"].append({"name": run.name, "experiment": run.experiment, "seed": run.seed})
+        payload["total"] += len(run.recorded.trajectories)
+        for trajectory in chosen:
+            key = f"{index}:{trajectory['opening']}"
+            payload["openings"][key] = run.recorded.openings.get(trajectory["opening"], "")
+            suspicions = suspicions_of(trajectory)
+            payload["trajectories"].append({**trajectory, "run": index, "opening": key, "suspicions": suspicions})
+    return payload
+
+
+def choose(trajectories: Sequence[Record], limit: int) -> list[Record]:
+    """At most `limit` of them: the executed and the suspected first, then evenly over the run; in their own order."""
+    if len(trajectories) <= limit:
+        return list(trajectories)
+    telling = [i for i, t in enumerate(trajectories) if t["anchor"] or suspicions_of(t)]
+    others = sorted(set(range(len(trajectories))) - set(telling))
+    kept = _evenly(telling, limit)
+    kept += _evenly(others, limit - len(kept))
+    return [trajectories[i] for i in sorted(kept)]
+
+
+def suspicions_of(trajectory: Mapping[str, Any]) -> list[str]:
+    """Why a trajectory is suspected of gaming the world model, in sentences; empty if it is not."""
+    found = []
+    gap = _gap(trajectory["predicted"], trajectory["executed"])
+    if gap is not None and gap >= OVERRATED_BY:
+        found.append(f"predicted {trajectory['predicted']:.2f}, executed {trajectory['executed']:.2f}")
+    for number, turn in enumerate(trajectory["turns"], start=1):
+        predicted, executed = turn["predicted"], turn["executed"]
+        if predicted is None:
+            continue
+        strings = next((s for name in RECORDED_STRINGS if (s := predicted["details"].get(name))), None)
+        if strings:
+            said = ", ".join(map(str, strings)) if isinstance(strings, list) else str(strings)
+            found.append(f"turn {number}: strings meant for the world model: {said}")
+        if executed is None:
+            continue
+        gap = _gap(predicted["score"], executed["score"])
+        if gap is not None and gap >= OVERRATED_BY:
+            found.append(f"turn {number}: predicted {predicted['status']}, executed {executed['status']}")
+    return found
+
+
+def _gap(predicted: float | None, executed: float | None) -> float | None:
+    return None if predicted is None or executed is None else predicted - executed
+
+
+def _shares(sizes: Sequence[int], limit: int) -> list[int]:
+    """`limit` divided so that nobody gets more than it has and what it leaves goes to the others."""
+    shares, left = [0] * len(sizes), limit
+    for rank, index in enumerate(sorted(range(len(sizes)), key=lambda i: sizes[i])):
+        shares[index] = min(sizes[index], left // (len(sizes) - rank))
+        left -= shares[index]
+    return shares
+
+
+def _evenly(items: Sequence[int], count: int) -> list[int]:
+    if count <= 0:
+        return []
+    if len(items) <= count:
+        return list(items)
+    return [items[i * len(items) // count] for i in range(count)]
