@@ -87,6 +87,12 @@ def test_feedback_is_the_sandbox_s_traceback_with_the_script_s_own_line(worlds: 
     assert compact.feedback == "error KeyError: 'pricee'\nline 6: y = train['pricee']"
 
 
+def test_line_behind_the_end_of_the_script_is_not_believed(worlds: dict[str, World]) -> None:
+    script = HEAD + "y = train['pricee']\n\n\n"
+    engine = ScriptedEngine(files_and_columns={**KEY_ERROR, "line": 7})
+    assert _predict(worlds, engine, script).details["line"] is None
+
+
 def test_prose_in_place_of_an_error_line_gets_its_exception_in_front(worlds: dict[str, World]) -> None:
     fault = {**KEY_ERROR, "feedback": "there is no column pricee"}
     outcome = _predict(worlds, ScriptedEngine(files_and_columns=fault), feedback_style="compact")

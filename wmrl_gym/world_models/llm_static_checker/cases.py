@@ -54,7 +54,7 @@ class Case:
             submission,
             overview,
             script,
-            source_lines(script),
+            source_lines(script.rstrip()),
             has_code,
             syntax_problem(script) if has_code else None,
             suspicious_strings(script),
