@@ -127,7 +127,7 @@ def _add_sft(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         commands,
         "sft",
         help="cold-start an agent by supervised fine-tuning",
-        description="Cold-start the nano agent on scripts drawn from a generator of solutions, and save it.",
+        description="Cold-start the nano agent, or the one of `policy`, on generated solutions, and save it.",
         epilog="Example:\n  wmrl sft output=my_agent\n  wmrl train experiment=quickstart policy.directory=my_agent\n",
     )
 
