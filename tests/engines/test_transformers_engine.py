@@ -184,3 +184,31 @@ def test_top_k_one_is_greedy_and_weights_matter(model: Any, tokenizer: Any) -> N
         for m, s in ((model, greedy), (model, narrow), (other, greedy))
     )
     assert first == second != third
+
+
+def test_a_batch_that_memory_does_not_hold_is_halved(
+    model: Any, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    from wmrl_gym.world_models.engines import constrained_sampling
+
+    prompts = [*checks(schema=VERDICT), prompt("needs more than there is " * 9)]
+    expected = engine(model, tokenizer).generate(prompts, SAMPLING)
+    real = constrained_sampling.sample_answers
+    sizes = []
+
+    marker = tokenizer("needs more", add_special_tokens=False)["input_ids"]
+
+    def narrow(model: Any, rows: Any, *args: Any, **settings: Any) -> None:
+        sizes.append(len(rows))
+        real(model, rows, *args, **settings)  # memory runs out at the end, when the rows have changed
+        text = [" ".join(map(str, row.prompt_ids.tolist())) for row in rows]
+        if len(rows) > 2 or any(" ".join(map(str, marker)) in t for t in text):
+            raise torch.OutOfMemoryError("out of memory")
+
+    monkeypatch.setattr(constrained_sampling, "sample_answers", narrow)
+    found = engine(model, tokenizer).generate(prompts, SAMPLING)
+    assert [a.text for a in found[:-1]] == [a.text for a in expected[:-1]]
+    assert found[-1].text is None and found[-1].error == "out of memory"
+    assert sizes[0] == 10 and max(sizes[1:]) < 10

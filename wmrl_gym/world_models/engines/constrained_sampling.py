@@ -32,6 +32,11 @@ class Row:
     generated: int = 0
     """Tokens produced, the one that ends a turn included."""
 
+    def fresh(self) -> Row:
+        """The same row before its first token, to be completed apart from this one."""
+        grammar = None if self.grammar is None else self.grammar.copy()
+        return Row(self.prompt_ids, self.seed, self.limit, grammar)
+
     def take(self, token: int, stop_ids: Sequence[int]) -> bool:
         """Append a token; True if the answer goes on."""
         self.generated += 1

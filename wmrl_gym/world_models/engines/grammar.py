@@ -60,6 +60,10 @@ class GrammarState:
     def __init__(self, matcher: Any) -> None:
         self._matcher = matcher
 
+    def copy(self) -> GrammarState:
+        """An independent state at the same place."""
+        return GrammarState(self._matcher.deep_copy())
+
     def allowed(self, vocabulary: int) -> NDArray[np.bool_]:
         """Which tokens may come next, shape (vocabulary,)."""
         bits = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)

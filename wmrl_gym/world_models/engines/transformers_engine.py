@@ -183,10 +183,25 @@ class TransformersEngine:
         return Row(ids, prompt_seed(prompt, sampling.seed), room, grammar)
 
     def _run(self, rows: Mapping[int, Row], sampling: Sampling) -> dict[int, Answer]:
+        """Answers by index. A batch that the device's memory does not hold is halved."""
+        import torch
+
+        try:
+            return self._run_batch(rows, sampling)
+        except torch.OutOfMemoryError as error:
+            problem = str(error).splitlines()[0]
+        # Outside of the handler, whose traceback would keep the failed batch's tensors alive.
+        items = list(rows.items())
+        if len(items) == 1:
+            return {items[0][0]: Answer(None, prompt_tokens=len(items[0][1].prompt_ids), error=problem)}
+        half = len(items) // 2
+        return self._run(dict(items[:half]), sampling) | self._run(dict(items[half:]), sampling)
+
+    def _run_batch(self, rows: Mapping[int, Row], sampling: Sampling) -> dict[int, Answer]:
         from wmrl_gym.world_models.engines.constrained_sampling import sample_answers
         from wmrl_gym.world_models.engines.shared_prefix import can_share, computed_before, shared_paths
 
-        batch = list(rows.values())
+        batch = [row.fresh() for row in rows.values()]
         share = self.share_prefixes and can_share(self._model)
         paths = shared_paths([row.prompt_ids for row in batch]) if share else [()] * len(batch)
         stop_ids = self._stop_ids()
