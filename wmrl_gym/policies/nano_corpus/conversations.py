@@ -14,7 +14,7 @@ from wmrl_gym.policies.nano_corpus.mistakes import draw_faulty
 from wmrl_gym.policies.nano_corpus.naming import rename
 from wmrl_gym.policies.nano_corpus.scripts import Plan, render_plan
 
-REPAIRED = 0.28
+REPAIRED = 0.18
 """Chance that a failed script is mended at the next turn."""
 RENAMED = 0.7
 """Share of conversations about renamed competitions."""

@@ -41,7 +41,7 @@ def new_nano_agent(tasks: Sequence[TaskFacts], seed: int = 0) -> CausalLMPolicy:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Train and write the checkpoint."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--steps", type=int, default=1600)
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--learning-rate", type=float, default=3e-3)
     parser.add_argument("--matrix-learning-rate", type=float, default=4e-3)
