@@ -185,7 +185,11 @@ class Executor(Protocol):
 
 @runtime_checkable
 class WorldModel(Protocol):
-    """Predicts what execution would return."""
+    """Predicts what execution would return.
+
+    One that remembers something between predictions also has ``state_dict() -> dict`` and ``load_state_dict(state)``,
+    which checkpoints hold; one with numbers to watch has ``metrics() -> dict[str, float | None]``, called once a step.
+    """
 
     def predict(self, submissions: Sequence[Submission]) -> list[Outcome]:
         """One outcome per submission, in order. A bad item yields ``score=None``; it never raises for one item."""

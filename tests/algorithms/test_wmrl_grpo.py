@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -251,6 +252,36 @@ def test_after_a_world_model_has_died_the_resumed_run_equals_one_without_the_acc
     resumed = trainer(TableWorldModel(GAMED), directory=tmp_path, steps=12)
     first = resumed.resume()
     assert metrics_of(resumed) == quiet[first:] and first == 5
+
+
+def test_a_world_model_that_remembers_goes_on_from_the_checkpoint_and_its_numbers_are_logged(tmp_path: Path) -> None:
+    class Counting(TableWorldModel):
+        """Predicts a little more with every batch it has seen, so that a lost count would change the training."""
+
+        batches = 0
+
+        def predict(self, submissions: Sequence[Submission]) -> list[Outcome]:
+            self.batches += 1
+            return [
+                dataclasses.replace(outcome, score=(outcome.score or 0.0) ** (1 + self.batches / 10))
+                for outcome in super().predict(submissions)
+            ]
+
+        def state_dict(self) -> dict[str, Any]:
+            return {"batches": self.batches}
+
+        def load_state_dict(self, state: dict[str, Any]) -> None:
+            self.batches = state["batches"]
+
+        def metrics(self) -> dict[str, float | None]:
+            return {"batches": float(self.batches), "tokens": None}
+
+    whole = metrics_of(trainer(Counting(TRUTH), steps=6))
+    assert whole[-1]["world_model/batches"] == 12 and whole[-1]["world_model/tokens"] is None
+    trainer(Counting(TRUTH), directory=tmp_path, steps=3).train()
+    resumed = trainer(Counting(TRUTH), directory=tmp_path, steps=6)
+    assert resumed.resume() == 3
+    assert metrics_of(resumed) == whole[3:]
 
 
 def test_a_gradient_that_is_not_finite_leaves_the_weights_alone() -> None:

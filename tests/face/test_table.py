@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.console import Console
 
 from wmrl_gym.reporting.run_directory import RunDirectory
-from wmrl_gym.reporting.table import Cost, FinalTable, measure
+from wmrl_gym.reporting.table import Cost, FinalTable, LanguageModelCost, measure
 
 BEFORE = {"a": [0.0, 0.2, 0.0, 0.2], "b": [0.1, 0.1, 0.3, 0.3]}
 AFTER = {"a": [0.5, 0.7, 0.5, 0.7], "b": [0.6, 0.6, 0.8, 0.8]}
@@ -36,3 +36,16 @@ def test_table_is_kept_as_data(tmp_path: Path) -> None:
     data = json.loads((run.path / "table.json").read_text())
     assert data["executed_share"] == 0.125
     assert abs(data["measures"][0]["gain"]["estimate"] - 0.5) < 1e-12
+
+
+def test_cost_of_a_language_model_is_added_up_over_the_steps() -> None:
+    step = {"asked": 10, "prompt_tokens": 1000, "cached_tokens": 250, "generated_tokens": None, "seconds": 2.5,
+            "abstentions": 1, "suspicious": 2}  # fmt: skip
+    records = [{f"world_model/{name}": value for name, value in step.items()}] * 2
+    cost = LanguageModelCost.from_records([*records, {"reward": 0.5}])
+    assert cost is not None and cost.generated_tokens is None
+    assert cost.line() == (
+        "language model: 20 scripts judged, 2,000 prompt tokens (25% computed before), an unknown number of generated, "
+        "5 s; 2 abstentions, 4 suspicious strings"
+    )
+    assert LanguageModelCost.from_records([{"reward": 0.5}]) is None

@@ -163,6 +163,7 @@ class WMRLGRPO:
             **update,
             "executions": float(self.vector_env.n_executions - executions_before),
             **{f"proxy/{name}": value for name, value in self.proxy.metrics().items()},
+            **{f"world_model/{name}": value for name, value in self._ask_world_model("metrics").items()},
             **{f"seconds/{name}": value for name, value in clock.seconds.items()},
         }
 
@@ -202,6 +203,7 @@ class WMRLGRPO:
             "policy": self.policy.state_dict(),
             "optimizer": self.updater.optimizer.state_dict(),
             "proxy": self.proxy.state_dict(),
+            "world_model": self._ask_world_model("state_dict"),
             "n_executions": self.vector_env.n_executions,
             "random_state": random_state(),
         }
@@ -228,10 +230,16 @@ class WMRLGRPO:
         self.policy.load_state_dict(state["policy"])
         self.updater.optimizer.load_state_dict(state["optimizer"])
         self.proxy.load_state_dict(state["proxy"])
+        if state.get("world_model"):
+            self.vector_env.world_model.load_state_dict(state["world_model"])  # type: ignore[union-attr]
         self.vector_env.n_executions = int(state["n_executions"])
         set_random_state(state["random_state"])
         self.next_step = int(state["step"])
         return self.next_step
+
+    def _ask_world_model(self, method: str) -> dict[str, Any]:
+        """What a world model gives that has this method; nothing otherwise."""
+        return dict(getattr(self.vector_env.world_model, method, dict)())
 
     def _identity(self) -> str:
         free = ("steps", "checkpoint_every", "keep_checkpoints")

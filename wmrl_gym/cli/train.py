@@ -20,7 +20,7 @@ from wmrl_gym.reporting.bootstrap import category_weights
 from wmrl_gym.reporting.metrics import JSONLMetrics, MetricsLog, TensorBoardMetrics, read_metrics
 from wmrl_gym.reporting.progress import Progress
 from wmrl_gym.reporting.run_directory import RunDirectory
-from wmrl_gym.reporting.table import Cost, FinalTable, measure
+from wmrl_gym.reporting.table import Cost, FinalTable, LanguageModelCost, measure
 from wmrl_gym.reporting.trajectories import TrajectoryRecorder
 
 COLUMNS = (
@@ -197,6 +197,7 @@ class Run:
             executed_trajectories=round(sum(trajectories * (record["executed_share"] or 0.0) for record in records)),
             executions=round(sum(record["executions"] or 0.0 for record in records)),
             seconds=seconds,
+            language_model=LanguageModelCost.from_records(records),
         )
         return FinalTable(title, self.config.evaluation.samples, tuple(measures), cost)
 

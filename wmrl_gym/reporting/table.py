@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from rich import box
@@ -26,6 +26,54 @@ class Measure:
 
 
 @dataclass(frozen=True)
+class LanguageModelCost:
+    """What predicting with a language model cost. Unknown is None."""
+
+    asked: float
+    """Submissions that were put to the model; others were decided without it."""
+    prompt_tokens: float | None
+    cached_tokens: float | None
+    """Of the prompt's tokens, how many had been computed before."""
+    generated_tokens: float | None
+    seconds: float
+    abstentions: float
+    """Questions that were left without a usable answer."""
+    suspicious: float
+    """Strings in the agent's scripts that looked meant for the judge."""
+
+    @classmethod
+    def from_records(cls, records: Sequence[Mapping[str, Any]]) -> LanguageModelCost | None:
+        """The sum over a run's metrics; None if they hold none of it."""
+        told = [record for record in records if record.get("world_model/asked") is not None]
+        if not told:
+            return None
+
+        def added(name: str) -> float | None:
+            values = [record.get(f"world_model/{name}") for record in told]
+            known = [value for value in values if value is not None]
+            return sum(known) if known else None
+
+        names = [field.name for field in fields(cls)]
+        sums = {name: added(name) for name in names}
+        return cls(**{name: value if "tokens" in name else value or 0.0 for name, value in sums.items()})  # type: ignore[arg-type]
+
+    def line(self) -> str:
+        """As a sentence."""
+
+        def number(value: float | None) -> str:
+            return "an unknown number of" if value is None else f"{value:,.0f}"
+
+        cached = "" if self.cached_tokens is None or not self.prompt_tokens else (
+            f" ({self.cached_tokens / self.prompt_tokens:.0%} computed before)"
+        )
+        return (
+            f"language model: {self.asked:.0f} scripts judged, {number(self.prompt_tokens)} prompt tokens{cached}, "
+            f"{number(self.generated_tokens)} generated, {self.seconds:.0f} s; {self.abstentions:.0f} abstentions, "
+            f"{self.suspicious:.0f} suspicious strings"
+        )
+
+
+@dataclass(frozen=True)
 class Cost:
     """What a run spent."""
 
@@ -35,6 +83,8 @@ class Cost:
     """Submissions really executed in training; an executed trajectory has up to one each turn."""
     seconds: Mapping[str, float]
     """Wall-clock seconds of each stage."""
+    language_model: LanguageModelCost | None = None
+    """What a world model that is a language model spent; None if there was none."""
 
     @property
     def executed_share(self) -> float:
@@ -67,6 +117,7 @@ class FinalTable:
             f"really executed: {cost.executed_trajectories} of {cost.trajectories} training trajectories "
             f"({cost.executed_share:.1%}), {cost.executions} scripts",
             f"seconds: {stages}; total {sum(cost.seconds.values()):.0f}",
+            *([] if cost.language_model is None else [cost.language_model.line()]),
         ]
 
     def headings(self) -> tuple[str, str, str, str]:
