@@ -24,12 +24,12 @@ def report(paths: Sequence[Path], output: Path | None, trajectories: int | None)
     """
     if trajectories is not None and trajectories < 0:
         raise ValueError(f"--trajectories is {trajectories}: give 0 or more")
+    runs = load_runs(paths)
     target = output or (paths[0] if len(paths) == 1 else Path()) / "report.html"
     if target.is_dir():
         raise ValueError(f"--output is '{target}', a folder: name a file, for example {target / 'report.html'}")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"--output is '{target}', but there is no folder '{target.parent}': make it first")
-    runs = load_runs(paths)
     page = build_page(runs) if trajectories is None else build_page(runs, trajectories=trajectories)
     write_atomically(target, page)
     for run in runs:

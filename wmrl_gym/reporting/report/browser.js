@@ -34,7 +34,10 @@ function wmrlFail(error) {
     for (const [name, value] of Object.entries(attributes)) {
       if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value === true ? "" : value);
     }
-    node.append(...children.filter((child) => child !== null && child !== undefined));
+    return fill(node, ...children);
+  }
+  function fill(node, ...children) {
+    node.replaceChildren(...children.filter((child) => child !== null && child !== undefined));
     return node;
   }
   const number = (value, digits = 3) => (typeof value === "number" ? value.toFixed(digits) : "–");
@@ -114,7 +117,7 @@ function wmrlFail(error) {
     for (const button of list.querySelectorAll("[aria-current]")) button.removeAttribute("aria-current");
     chosen = one;
     if (one === null) {
-      detail.replaceChildren(make("p", { class: "nothing" }, "No trajectory fits these filters."));
+      fill(detail, make("p", { class: "nothing" }, "No trajectory fits these filters."));
       return;
     }
     const button = buttonOf(one);
@@ -135,7 +138,7 @@ function wmrlFail(error) {
 
   function facts(pairs) {
     return make("dl", { class: "facts" }, ...pairs.filter(Boolean).map(([name, value]) =>
-      make("div", {}, make("dt", {}, name), make("dd", {}, String(value)))));
+      make("div", {}, make("dt", {}, name), " ", make("dd", {}, String(value)))));
   }
 
   function show(one) {
@@ -144,7 +147,7 @@ function wmrlFail(error) {
     before.addEventListener("click", () => move(-1));
     after.addEventListener("click", () => move(1));
     const difference = gap(one);
-    detail.replaceChildren(
+    fill(detail,
       make("h3", {}, `Step ${one.step + 1}, ${one.task}, trajectory ${one.index + 1}`),
       make("div", { class: "moves" }, before, after),
       facts([

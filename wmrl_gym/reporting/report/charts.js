@@ -53,12 +53,18 @@
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { color: variable("--ink"), size: 12, family: "system-ui, sans-serif" },
       hoverlabel: { bgcolor: variable("--raised"), bordercolor: variable("--rule"), font: { color: variable("--ink") } },
-      legend: { orientation: "h", y: -0.28, yanchor: "top", x: 0, bgcolor: "rgba(0,0,0,0)" },
+      legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, traceorder: "normal", bgcolor: "rgba(0,0,0,0)" },
       xaxis: axis(chart.layout.xaxis),
       yaxis: axis(chart.layout.yaxis),
     };
     if (learning) layout.xaxis.title.text = cost.selectedOptions[0].textContent;
-    const options = { responsive: true, displaylogo: false, displayModeBar: touch.matches ? false : "hover" };
+    if (layout.showlegend !== false && innerWidth < 700) {
+      layout.height += 20 * data.filter((trace) => trace.showlegend !== false).length; // one entry a line
+    }
+    const options = {
+      responsive: true, displaylogo: false, displayModeBar: touch.matches ? false : "hover",
+      modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]], // none that sends anything anywhere
+    };
     return Plotly.react(holder, data, layout, options);
   }
 

@@ -17,6 +17,10 @@ from wmrl_gym.reporting.report.loading import RecordedRun
 
 Groups = Mapping[str, Sequence[RecordedRun]]
 N_COLOURS = 8
+LEAST_FOR_BAND = 3
+"""Runs from which an interval over seeds is drawn."""
+FEW_STEPS = 15
+"""A curve with fewer gets dots."""
 STAGES: Mapping[str, str] = {
     "generate": "generate", "predict": "predict", "execute": "execute (waiting)", "score": "score", "record": "record",
     "update": "update",
@@ -162,61 +166,61 @@ def _over_steps(groups: Groups, key: str, title: str, note: str, lines: Sequence
                 continue
             values += [value for one in series for value in one.values()]
             name = ", ".join(part for part in (experiment, line.label) if part)
-            data += _curve_traces(mean_curve(series), runs, name, index, line.dash)
+            curve = mean_curve(series)
+            if line.dash == "solid":
+                data += _spread_traces(curve, series, runs, name, index)
+            data.append(_mean_trace(curve, runs, name, index, line.dash))
     if not data:
         return None
     layout = _plotly().Layout(
-        showlegend=len(data) > 1, xaxis={"title": {"text": "training steps"}}, yaxis=_axis_range(values)
+        showlegend=sum(trace.get("showlegend", True) for trace in data) > 1,
+        xaxis={"title": {"text": "training steps"}},
+        yaxis=_axis_range(values),
     )
     return Chart(key, title, note, data, layout.to_plotly_json())
 
 
-def _curve_traces(
-    curve: Curve, runs: Sequence[RecordedRun], name: str, index: int, dash: str
+def _spread_traces(
+    curve: Curve, series: Sequence[Series], runs: Sequence[RecordedRun], name: str, index: int
 ) -> list[dict[str, Any]]:
-    """The line, and under it the band if there is one."""
-    graph = _plotly()
-    costs = mean_costs(runs, curve.steps)
-    x = costs.get("steps", [float(step + 1) for step in curve.steps])
-    meta = {"x": {"steps": x, **costs}}
+    """What lies around a mean: its interval; with two runs the runs themselves, for their interval says nothing."""
+    common = {"mode": "lines", "hoverinfo": "skip", "showlegend": False, "name": name, "legendgroup": name}
     colour = _colour(index)
-    traces = []
-    banded = [i for i, low in enumerate(curve.low) if low is not None]
-    if banded:
-        # One closed outline: there along the upper bound and back along the lower one.
-        there_and_back = [*banded, *reversed(banded)]
-        outline = [curve.high[i] for i in banded] + [curve.low[i] for i in reversed(banded)]
-        traces.append(
-            graph.Scatter(
-                x=[x[i] for i in there_and_back],
-                y=outline,
-                meta={"x": {cost: [values[i] for i in there_and_back] for cost, values in meta["x"].items()}},
-                fill="toself",
-                fillcolor=colour,
-                opacity=0.18,
-                mode="none",
-                hoverinfo="skip",
-                showlegend=False,
-                name=name,
-                legendgroup=name,
-            ).to_plotly_json()
-        )
-    few = len(curve.steps) < 15
-    traces.append(
-        graph.Scatter(
-            x=x,
-            y=curve.mean,
-            meta=meta,
-            customdata=[[step + 1, curve.runs[i], _bounds(curve, i)] for i, step in enumerate(curve.steps)],
-            mode="lines+markers" if few else "lines",
-            line={"color": colour, "dash": dash, "width": 2},
-            marker={"size": 5},
-            name=name,
-            legendgroup=name,
-            hovertemplate="%{y:.3f}%{customdata[2]}<br>step %{customdata[0]}, %{customdata[1]} run(s)",
-        ).to_plotly_json()
+    if len(series) == 2:
+        return [_trace(runs, list(one), list(one.values()), line={"color": colour, "width": 1}, opacity=0.45, **common)
+                for one in series]  # fmt: skip
+    banded = [i for i, n in enumerate(curve.runs) if n >= LEAST_FOR_BAND]
+    if not banded:
+        return []
+    # One closed outline: there along the upper bound and back along the lower one.
+    steps = [curve.steps[i] for i in [*banded, *reversed(banded)]]
+    outline = [curve.high[i] for i in banded] + [curve.low[i] for i in reversed(banded)]
+    return [_trace(runs, steps, outline, fill="toself", fillcolor=colour, opacity=0.18, line={"width": 0}, **common)]
+
+
+def _mean_trace(curve: Curve, runs: Sequence[RecordedRun], name: str, index: int, dash: str) -> dict[str, Any]:
+    return _trace(
+        runs,
+        curve.steps,
+        curve.mean,
+        customdata=[[step + 1, curve.runs[i], _bounds(curve, i)] for i, step in enumerate(curve.steps)],
+        mode="lines+markers" if len(curve.steps) < FEW_STEPS else "lines",
+        line={"color": _colour(index), "dash": dash, "width": 2},
+        marker={"size": 5},
+        name=name,
+        legendgroup=name,
+        hovertemplate="%{y:.3f}%{customdata[2]}<br>step %{customdata[0]}, %{customdata[1]} run(s)",
     )
-    return traces
+
+
+def _trace(
+    runs: Sequence[RecordedRun], steps: Sequence[int], values: Sequence[float | None], **style: Any
+) -> dict[str, Any]:
+    """A line over steps that carries its other abscissae."""
+    x = {"steps": [float(step + 1) for step in steps], **mean_costs(runs, steps)}
+    trace = _plotly().Scatter(x=x["steps"], y=list(values), meta={"x": x}, **style)
+    plain: dict[str, Any] = trace.to_plotly_json()
+    return plain
 
 
 def _bounds(curve: Curve, i: int) -> str:
@@ -227,7 +231,7 @@ def _bounds(curve: Curve, i: int) -> str:
 def _axis_range(values: Sequence[float]) -> dict[str, Any]:
     """The range of the runs' own values: an interval over two or three seeds is so wide that it would hide them."""
     low, high = min(values), max(values)
-    margin = 0.08 * (high - low) or 0.05 * max(abs(high), 0.1)
+    margin = 0.08 * (high - low) or 0.1
     return {"range": [low - margin, high + margin]}
 
 

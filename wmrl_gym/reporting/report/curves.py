@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -74,6 +75,7 @@ def mean_curve(series: Sequence[Series], level: float = 0.95) -> Curve:
     return curve
 
 
+@lru_cache(maxsize=256)  # every curve of a run asks for them
 def cost_series(run: RecordedRun) -> dict[str, Series]:
     """What a run had spent by the end of each step, for every cost that was recorded."""
     steps = [record["step"] for record in run.metrics]

@@ -16,7 +16,7 @@ from wmrl_gym.reporting.trajectories import RecordedTrajectories, read_trajector
 Record = dict[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RecordedRun:
     """What one run left behind."""
 

@@ -12,6 +12,7 @@ import gzip
 import hashlib
 import json
 from collections.abc import Sequence
+from functools import lru_cache
 from html import escape
 from importlib import resources
 from string import Template
@@ -46,7 +47,7 @@ def build_page(runs: Sequence[RecordedRun], *, trajectories: int = DEFAULT_TRAJE
         "time": charts.time_chart(groups),
     }
     payload = browser_payload(runs, trajectories)
-    library, show_charts, browse = _plotly_script(), _asset("charts.js"), _asset("browser.js")
+    (library, packed_library), show_charts, browse = _plotly_script(), _asset("charts.js"), _asset("browser.js")
     names = list(groups)
     notes = tables.note_list(runs)
     return Template(_asset("page.html")).substitute(
@@ -62,7 +63,7 @@ def build_page(runs: Sequence[RecordedRun], *, trajectories: int = DEFAULT_TRAJE
         trajectories=_trajectory_note(payload),
         trajectory_data=_packed(payload),
         chart_data=_packed([chart.as_dict() for found in sections.values() for chart in found]),
-        plotly=_packed_text(library),
+        plotly=packed_library,
         show_charts=show_charts,
         browse=browse,
         **{name: _figures(found, _EMPTY[name]) for name, found in sections.items()},
@@ -82,7 +83,8 @@ def _figures(found: Sequence[Chart], nothing: str) -> str:
     if not found:
         return _nothing(nothing)
     figures = (
-        f'<figure><figcaption><b>{escape(chart.title)}</b> <span>{escape(chart.note)}</span></figcaption>'
+        f'<figure id="figure-{escape(chart.key)}">'
+        f"<figcaption><b>{escape(chart.title)}</b> <span>{escape(chart.note)}</span></figcaption>"
         f'<div class="plot" data-chart="{escape(chart.key)}" role="img" '
         f'aria-label="{escape(f"Chart: {chart.title}. {chart.note}")}"></div></figure>'
         for chart in found
@@ -140,9 +142,12 @@ def _asset(name: str) -> str:
     return resources.files("wmrl_gym.reporting.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _plotly_script() -> str:
+@lru_cache(maxsize=1)
+def _plotly_script() -> tuple[str, str]:
+    """Plotly's script, as it is and packed."""
     try:
         from plotly.offline import get_plotlyjs
     except ImportError as error:
         raise ImportError("the report's charts need Plotly: pip install 'wmrl-gym[report]'") from error
-    return str(get_plotlyjs())
+    script = str(get_plotlyjs())
+    return script, _packed_text(script)
