@@ -104,6 +104,7 @@ HOPELESS = {
     "confidence of 400 digits": FAIL.replace("0.9", "1" + "0" * 400),
     "confidence of 10,000 digits": FAIL.replace("0.9", "9" * 10_000),
     "contradicting duplicate keys": FAIL[:-1] + ', "verdict": "pass"}',
+    "contradiction that is no JSON": FAIL[:-1] + ', "verdict": pass}',
     "two answers": f"{OK}\n{FAIL}",
     "list of two": f"[{OK}, {FAIL}]",
     "deep nesting": '{"a":' * 50_000 + "1" + "}" * 50_000,
@@ -122,7 +123,8 @@ HOPELESS = {
 @pytest.mark.timeout(20)
 def test_what_takes_guessing_is_not_read(name: str) -> None:
     assert _read(HOPELESS[name]) is None
-    assert _read(HOPELESS[name], finished=False) is None
+    if name != "contradiction that is no JSON":  # cut off, it reads like any answer that lost its end
+        assert _read(HOPELESS[name], finished=False) is None
 
 
 def test_answer_cut_off_anywhere_is_never_misread() -> None:

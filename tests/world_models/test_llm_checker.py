@@ -12,6 +12,8 @@ from tests.world_models.worlds import World
 from wmrl_gym.core import Outcome, Submission, WorldModel, WorldModelError
 from wmrl_gym.world_models.engines.engine import Answer, Engine, Sampling
 from wmrl_gym.world_models.llm_static_checker import LLMStaticChecker
+from wmrl_gym.world_models.llm_static_checker.readings import Reading
+from wmrl_gym.world_models.llm_static_checker.voting import vote
 from wmrl_gym.world_models.static_analysis import StaticAnalysis
 from wmrl_gym.world_models.verdicts import Check
 
@@ -345,6 +347,18 @@ def test_majority_of_samples_decides_and_their_spread_is_the_uncertainty(worlds:
     scores = [0.1, 0.725, 0.725]
     mean = sum(scores) / 3
     assert outcome.details["uncertainty"] == pytest.approx((sum((s - mean) ** 2 for s in scores) / 3) ** 0.5)
+
+
+def test_votes_count_before_confidence_and_confidence_before_the_benefit_of_the_doubt() -> None:
+    def winner(*votes: tuple[str, float]) -> str:
+        voted = vote([None, *(Reading(label, confidence) for label, confidence in votes)])
+        assert voted is not None
+        return voted.label
+
+    assert winner(("fail", 1.0), ("pass", 0.3), ("pass", 0.3)) == "pass"
+    assert winner(("fail", 0.8), ("pass", 0.7)) == "fail"
+    assert winner(("fail", 0.7), ("pass", 0.7)) == "pass"
+    assert vote([None, None]) is None
 
 
 def test_one_sample_claims_no_certainty(worlds: dict[str, World]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import pytest
@@ -158,9 +159,8 @@ def test_control_tokens_lose_their_form_in_code_and_overview(worlds: dict[str, W
     assert token not in defang(f"a{token}b") and "<|" not in defang(token) and "|>" not in defang(token)
     assert defang(defang(token)) == defang(token)
     engine = ScriptedEngine()
-    LLMStaticChecker(engine).predict(
-        [Submission("houses", f"x = '{token}'\n", {"overview": worlds["houses"].overview})]
-    )
+    overview = dataclasses.replace(worlds["houses"].overview, description=f"Predict {token} the price.")
+    LLMStaticChecker(engine).predict([Submission("houses", f"x = '{token}'\n", {"overview": overview})])
     assert all(token not in message.content for prompt in engine.calls[0][0] for message in prompt.messages)
 
 
