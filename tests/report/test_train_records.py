@@ -16,13 +16,15 @@ def test_trained_run_can_be_reported(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for name in ("diabetes_progression", "breast_cancer_diagnosis", "titanic_survival"):
         prepare(name, tmp_path / "data")
     monkeypatch.setenv("WMRL_DATA_ROOT", str(tmp_path / "data"))
-    small = ["algorithm.steps=1", "algorithm.groups_per_step=2", "algorithm.group_size=2", "evaluation.samples=1"]
-    for which, count in (("all", 4), ("none", 0)):
-        root = tmp_path / which
-        settings = ["logger=jsonl", f"logger.trajectories={which}", "threads=1", f"runs={root}"]
-        assert main(["train", "experiment=smoke", *small, *settings]) == 0
-        (path,) = root.iterdir()
-        (run,) = load_runs([path])
-        assert len(run.recorded.trajectories) == count
-        assert len(run.metrics) == 1 and run.table is not None and set(run.evaluations) == {"before", "after"}
-        assert main(["report", str(path)]) == 0
+    small = ["algorithm.steps=1", "algorithm.groups_per_step=2", "algorithm.group_size=2", "threads=1"]
+    unmeasured = ["evaluation.before=false", "evaluation.after=false"]
+    settings = ["logger=jsonl", "logger.trajectories=anchors", f"runs={tmp_path / 'runs'}"]
+    assert main(["train", "experiment=smoke", *small, *unmeasured, *settings]) == 0
+    (path,) = (tmp_path / "runs").iterdir()
+    (run,) = load_runs([path])
+    assert len(run.metrics) == 1 and run.table is not None
+    assert len(run.recorded.trajectories) == 2, "one of the two groups is an anchor"
+    for trajectory in run.recorded.trajectories:
+        assert trajectory["anchor"] and run.recorded.openings[trajectory["opening"]]
+        assert [turn["executed"] is not None for turn in trajectory["turns"]] == [True, True]
+    assert main(["report", str(path)]) == 0
