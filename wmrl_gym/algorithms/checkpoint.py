@@ -93,10 +93,10 @@ def load_latest_checkpoint(directory: str | Path) -> tuple[Path, dict[str, Any]]
         except ValueError as error:
             unreadable.append((path, error))
             continue
-        for broken, error in unreadable:
+        for broken, reason in unreadable:
             aside = _free_name(broken.with_name(f"unreadable-{broken.name}"))
             os.replace(broken, aside)
-            warnings.warn(f"{error}\n  Going on from {path.name}; the broken one is now {aside.name}.", stacklevel=2)
+            warnings.warn(f"{reason}\n  Going on from {path.name}; the broken one is now {aside.name}.", stacklevel=2)
         return path, state
     if unreadable:
         raise unreadable[0][1]

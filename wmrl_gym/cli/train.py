@@ -177,14 +177,14 @@ class Run:
         """The final table, from what lies in the run's folder."""
         before, after = (self.directory.read_json(f"{when}.json") for when in ("before", "after"))
         scores, valid = (
-            [None if result is None else _known(result[key]) for result in (before, after)]
+            tuple(None if result is None else _known(result[key]) for result in (before, after))
             for key in ("scores", "valid")
         )
-        measures = [measure("percentile", *scores), measure("valid share", *valid)]
+        measures = [measure("percentile", scores[0], scores[1]), measure("valid share", valid[0], valid[1])]
         categories = self.domain.categories
         if categories is not None and all(row is None or set(row) == set(categories) for row in scores):
             weights = category_weights(categories)
-            measures.insert(1, measure("percentile, categories weighed alike", *scores, weights))
+            measures.insert(1, measure("percentile, categories weighed alike", scores[0], scores[1], weights))
         title = f"{self.config.experiment_name}, seed {self.config.seed}, {settings.steps} steps"
         records = read_metrics(self.directory.metrics_file)
         trajectories = settings.groups_per_step * settings.group_size
