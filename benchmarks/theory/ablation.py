@@ -108,4 +108,5 @@ def draw(path: Path, steps: FloatArray, gaps: dict[str, FloatArray]) -> None:
         for (name, gap), colour in zip(gaps.items(), colours, strict=True):
             axis.loglog(steps, gap.mean(axis=0), "o-", markersize=3, color=colour, label=name)
         axis.set(xlabel="training steps T", ylabel="mean J* − J", title="Uncorrected arms stop, corrected ones go on")
+        figures.ticks(axis, steps[::2])
         axis.legend()

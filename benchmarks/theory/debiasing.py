@@ -96,4 +96,5 @@ def draw(path: Path, constant: float, measured: list[Estimate], raw: float) -> N
         figures.error_bars(axis, PAIRS, measured, color=figures.ORANGE, label="measured: floor of the fitted map")
         axis.axhline(raw, linestyle="--", color=figures.GREY, label="without debiasing")
         axis.set(xlabel="anchor pairs N", ylabel="J* − J", title="Debiasing: the floor falls like 1/N")
-        axis.legend()
+        figures.ticks(axis, PAIRS)
+        axis.legend(loc="lower left")

@@ -47,6 +47,12 @@ def figure(path: Path, columns: int = 1, width: float = 5.2, height: float = 3.6
         plt.close(drawing)
 
 
+def ticks(axis: Any, values: Any) -> None:
+    """Label these places on a logarithmic x-axis and no others, as plain numbers."""
+    axis.set_xticks(values, [f"{value:g}" for value in values])
+    axis.set_xticks([], minor=True)
+
+
 def error_bars(axis: Any, x: Any, estimates: Any, **style: Any) -> None:
     """Points with their intervals."""
     values = [estimate.value for estimate in estimates]

@@ -88,4 +88,5 @@ def draw(path: Path, predicted: FloatArray, measured: list[Estimate]) -> None:
         axis.loglog(SIZES, predicted[0] * (SIZES / SIZES[0]) ** 2, "--", color=figures.GREY, label="∝ B²")
         figures.error_bars(axis, SIZES, measured, color=figures.ORANGE, label="measured after training")
         axis.set(xlabel="size of the monotone bias B", ylabel="J* − J", title="World model alone: a floor like B²")
+        figures.ticks(axis, SIZES)
         axis.legend()

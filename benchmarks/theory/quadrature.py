@@ -1,6 +1,6 @@
 """Predictions without sampling: expectations over the policy on a grid, and where training on a given score must end.
 
-Nothing here is fitted to a run. The trapezoidal rule on a grid of ±6 standard deviations is exact to rounding for the
+Nothing here is fitted to a run. The trapezoidal rule on a grid of ±6 standard deviations is exact to 1e-7 for the
 smooth scores, and to about 1e-5 for a fitted (piecewise linear) map.
 """
 
