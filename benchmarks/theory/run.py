@@ -1,8 +1,8 @@
 """Every prediction of the method's theory against measurement: writes benchmarks/results/theory.md and its plots.
 
-python benchmarks/theory/run.py                  all of it, a few minutes on one core
-python benchmarks/theory/run.py --quick          a minute, to see that it works; writes nothing to keep
-python benchmarks/theory/run.py --seeds 20       narrower intervals
+    python benchmarks/theory/run.py                  all of it, a few minutes on one core
+    python benchmarks/theory/run.py --quick          a minute, to see that it works; writes nothing to keep
+    python benchmarks/theory/run.py --seeds 20       narrower intervals
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, help="training runs per setting")
     parser.add_argument("--quick", action="store_true", help="few seeds and steps, written to a temporary folder")
-    parser.add_argument("--only", choices=[*EXPERIMENTS], help="one experiment, printed instead of written")
+    parser.add_argument("--only", choices=[*EXPERIMENTS], help="one experiment, printed; the page is left alone")
     parser.add_argument("--output", type=Path, help="folder of theory.md and its plots")
     options = parser.parse_args(arguments)
     if options.seeds is not None and options.seeds < 2:
@@ -51,8 +51,9 @@ def main(arguments: list[str] | None = None) -> int:
         began = time.perf_counter()
         sections.append(EXPERIMENTS[name](settings, folder))
         print(f"{name}: {time.perf_counter() - began:.0f} s", flush=True)
-        if options.only:
-            print(sections[-1].markdown())
+    if options.only:
+        print(f"{sections[0].markdown()}\n\nplots in {folder}")
+        return 0
     seeds = "" if options.seeds is None else f" --seeds {options.seeds}"
     command = f"python benchmarks/theory/run.py{' --quick' if options.quick else ''}{seeds}"
     write_page(folder / "theory.md", command, settings, sections)

@@ -11,7 +11,7 @@ from benchmarks.theory.fusion import Streams, predict, repeat
 from benchmarks.theory.measuring import Estimate, exponent, mean, trace_variance
 from benchmarks.theory.problem import standard_problem
 from benchmarks.theory.quadrature import floor, map_error_constant
-from benchmarks.theory.report import Section, Settings, Table
+from benchmarks.theory.report import Section, Settings, Table, write_page
 from benchmarks.theory.run import main
 from benchmarks.theory.scorers import Scorer, no_bias, offset, tilt
 from benchmarks.theory.sensitivity import measured_excess, noise_for
@@ -122,12 +122,20 @@ def test_unknown_is_a_dash_and_never_zero():
     assert "![Title](plot.svg)" in page
 
 
-def test_command_writes_page_and_plot(tmp_path, capsys):
+def test_command_draws_one_experiment_and_leaves_the_page_alone(tmp_path, capsys):
     assert main(["--quick", "--only", "sensitivity", "--output", str(tmp_path)]) == 0
-    assert "theory_sensitivity.svg" in (tmp_path / "theory.md").read_text(encoding="utf-8")
+    assert "![4. Sensitivity to errors in ρ](theory_sensitivity.svg)" in capsys.readouterr().out
     plot = (tmp_path / "theory_sensitivity.svg").read_text(encoding="utf-8")
     assert "Errors in ρ cost little" in plot
     assert len(plot) < 150_000
+    assert not (tmp_path / "theory.md").exists()
+
+
+def test_page_names_the_command_that_writes_it(tmp_path):
+    write_page(tmp_path / "theory.md", "python run.py --seeds 3", Settings(seeds=3), [Section("Title", ["Text."])])
+    page = (tmp_path / "theory.md").read_text(encoding="utf-8")
+    assert "`python run.py --seeds 3` (3 seeds" in page
+    assert "## Title\n\nText.\n" in page
 
 
 def test_command_refuses_a_single_seed(capsys):
