@@ -89,8 +89,8 @@ def test_the_request_says_all_that_was_asked_for(setting: Any, where: Any) -> No
 
 def test_a_plain_server_gets_no_foreign_fields() -> None:
     with serving() as server:
-        ask(server.url, ["a"], extra_body={}, send_top_k=False, structured_outputs="off")
-        assert not {"top_k", "chat_template_kwargs", "response_format"} & set(server.requests[0])
+        ask(server.url, ["a"], extra_body={}, send_top_k=False, send_seed=False, structured_outputs="off")
+        assert not {"top_k", "seed", "chat_template_kwargs", "response_format"} & set(server.requests[0])
 
 
 def test_cut_answers_are_not_finished() -> None:

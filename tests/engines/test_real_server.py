@@ -1,8 +1,8 @@
 """The engine against a language model's real server, of any make; docs/engines.md has the commands.
 
 Either ``WMRL_TEST_SERVER=http://127.0.0.1:8000/v1`` names a server that runs, or ``WMRL_TEST_SERVER_COMMAND`` starts
-one, with ``{port}`` in it where the port belongs. ``WMRL_TEST_SERVER_STRUCTURED`` is how it is told of a schema. Only
-a server that was started here is killed here.
+one, with ``{port}`` in it where the port belongs. ``WMRL_TEST_SERVER_STRUCTURED`` is how it is told of a schema,
+``WMRL_TEST_SERVER_SEED=0`` sends it no seeds. Only a server that was started here is killed here.
 """
 
 from __future__ import annotations
@@ -17,18 +17,25 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from wmrl_gym.core import Submission
+from wmrl_gym.envs.mle_dojo.catalogue import prepare
+from wmrl_gym.envs.mle_dojo.competition import load_competition
+from wmrl_gym.envs.mle_dojo.overview import build_overview
 from wmrl_gym.world_models.engines.engine import Sampling
 from wmrl_gym.world_models.engines.openai_engine import OpenAIEngine
+from wmrl_gym.world_models.llm_static_checker import LLMStaticChecker
 
 from .conftest import VERDICT, checks, prompt
 
 ADDRESS = os.environ.get("WMRL_TEST_SERVER")
 COMMAND = os.environ.get("WMRL_TEST_SERVER_COMMAND")
 STRUCTURED: Any = os.environ.get("WMRL_TEST_SERVER_STRUCTURED", "response_format")
+SEND_SEED = os.environ.get("WMRL_TEST_SERVER_SEED") != "0"
 START_SECONDS = 600
 
 pytestmark = [
@@ -73,9 +80,8 @@ class Server:
             return []
 
     def engine(self, **settings: Any) -> OpenAIEngine:
-        return OpenAIEngine(
-            self.address, self._models()[0], structured_outputs=STRUCTURED, concurrency=8, timeout=600.0, **settings
-        )
+        settings = {"structured_outputs": STRUCTURED, "send_seed": SEND_SEED, "concurrency": 8, **settings}
+        return OpenAIEngine(self.address, self._models()[0], timeout=600.0, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -122,3 +128,44 @@ def test_killed_in_mid_batch_it_yields_unknowns_and_recovers(server: Server) -> 
     assert unknown and all(answer.error for answer in unknown)
     server.start()
     assert all(answer.text is not None for answer in engine.generate(checks(schema=VERDICT), Sampling(max_tokens=120)))
+
+
+SCRIPT = """import pandas as pd
+train = pd.read_csv(f"{{DATA_DIR}}/train.csv")
+test = pd.read_csv(f"{{DATA_DIR}}/test.csv")
+out = pd.DataFrame({{"id": test["id"], "progression": {number}.0}})
+out.to_csv(SUBMISSION_PATH, index=False)
+"""
+
+
+def test_the_static_checker_end_to_end_and_its_server_killed_in_mid_batch(server: Server, tmp_path: Path) -> None:
+    """Scores while it lives, unknown scores and no exception when it dies, scores again afterwards."""
+    root = tmp_path / "competitions"
+    prepare("diabetes_progression", root)
+    overview = build_overview(load_competition(root, "diabetes_progression"))
+
+    def submissions(count: int) -> list[Submission]:
+        return [
+            Submission("diabetes_progression", SCRIPT.format(number=number), {"overview": overview})
+            for number in range(count)
+        ]
+
+    engine = server.engine(retries=1, backoff=0.1)
+    checker = LLMStaticChecker(engine, sampling=Sampling(max_tokens=120), overview_chars=1000)
+    for outcome in checker.predict(submissions(2)):
+        assert outcome.score is not None or outcome.details["abstentions"]
+        assert len(outcome.details["verdicts"]) == 8 and outcome.details["model"]
+    spent = checker.costs()
+    assert spent["answers"] >= 16 and spent["unserved"] == 0 and spent["generated_tokens"] > 0
+    if server.process is None:
+        return  # not started here, so not killed here
+    threading.Timer(4.0, server.kill).start()
+    outcomes = checker.predict(submissions(12))
+    assert len(outcomes) == 12
+    dead = [outcome for outcome in outcomes if outcome.score is None]
+    assert dead and all(outcome.status == "unknown" and outcome.source == "world_model" for outcome in dead)
+    assert checker.costs()["unserved"] > 0
+    server.start()
+    again = checker.predict(submissions(2))
+    assert checker.costs()["answers"] >= spent["answers"] + 32
+    assert all(any(verdict["passed"] is not None for verdict in outcome.details["verdicts"]) for outcome in again)

@@ -40,6 +40,8 @@ class OpenAIEngine:
         structured_outputs: how the server is told of a schema: "response_format" (OpenAI's own, vLLM, llama.cpp),
             "structured_outputs" (vLLM since 0.11), "guided_json" (older vLLM), or "off".
         send_top_k: whether to send ``top_k``, which is not OpenAI's own but which most other servers know.
+        send_seed: whether to send a seed. vLLM's CPU build (0.32) must not get one where it reads long prompts in
+            pieces: the server dies of it ("CPU Generator does not use offset").
         extra_body: further fields of every request. The default switches thinking off where the server's template
             knows how; give ``{}`` for servers that refuse unknown fields.
 
@@ -60,6 +62,7 @@ class OpenAIEngine:
         concurrency: int = 32,
         structured_outputs: StructuredOutputs = "response_format",
         send_top_k: bool = True,
+        send_seed: bool = True,
         extra_body: Mapping[str, Any] = NO_THINKING_BODY,
     ) -> None:
         if structured_outputs not in get_args(StructuredOutputs):
@@ -81,6 +84,7 @@ class OpenAIEngine:
         self.concurrency = concurrency
         self.structured_outputs = structured_outputs
         self.send_top_k = send_top_k
+        self.send_seed = send_seed
         self.extra_body = extra_body
 
     @property
@@ -157,8 +161,9 @@ class OpenAIEngine:
             "top_p": sampling.top_p,
             "presence_penalty": sampling.presence_penalty,
             "max_tokens": sampling.max_tokens,
-            "seed": prompt_seed(prompt, sampling.seed),
         }
+        if self.send_seed:
+            request["seed"] = prompt_seed(prompt, sampling.seed)
         if prompt.schema is not None:
             schema = dict(prompt.schema)
             if self.structured_outputs == "response_format":

@@ -25,6 +25,8 @@ class VLLMEngine:
         path: directory or hub name of the model.
         llm: an existing ``vllm.LLM`` of this model to share, for example with the agent: its adapter goes with the
             agent's requests and not with these, so the world model stays the frozen backbone. It is not closed here.
+        send_seed: whether each prompt has a seed of its own. vLLM's CPU build (0.32) dies of it where it reads long
+            prompts in pieces ("CPU Generator does not use offset").
         template_arguments: passed to the chat template.
         **settings: passed to ``vllm.LLM``, for example ``gpu_memory_utilization=0.4``, ``max_model_len=8192``,
             ``tensor_parallel_size=2``, ``enable_lora=True``.
@@ -38,12 +40,14 @@ class VLLMEngine:
         path: str | Path,
         *,
         llm: Any = None,
+        send_seed: bool = True,
         template_arguments: Mapping[str, Any] = NO_THINKING,
         **settings: Any,
     ) -> None:
         if llm is not None and settings:
             raise ValueError(f"{', '.join(settings)} cannot be set on a vllm.LLM that exists: set it where it is made")
         self.path = str(path)
+        self.send_seed = send_seed
         self.template_arguments = template_arguments
         self.settings = {
             "enable_prefix_caching": True,
@@ -125,7 +129,7 @@ class VLLMEngine:
             top_k=sampling.top_k,
             presence_penalty=sampling.presence_penalty,
             max_tokens=min(sampling.max_tokens, context - len(ids)),
-            seed=prompt_seed(prompt, sampling.seed),
+            seed=prompt_seed(prompt, sampling.seed) if self.send_seed else None,
             structured_outputs=constraint,
         )
 
