@@ -284,6 +284,18 @@ def test_a_world_model_that_remembers_goes_on_from_the_checkpoint_and_its_number
     assert metrics_of(resumed) == whole[3:]
 
 
+def test_a_linear_learning_rate_falls_to_nothing_and_ties_a_run_to_its_number_of_steps(tmp_path: Path) -> None:
+    settings = {"learning_rate_schedule": "linear", "steps": 4, "checkpoint_every": 2}
+    run = trainer(TableWorldModel(TRUTH), directory=tmp_path, **settings)
+    assert [run.learning_rate(step) for step in range(4)] == pytest.approx([0.1, 0.075, 0.05, 0.025])
+    run.train()
+    assert run.updater.optimizer.param_groups[0]["lr"] == pytest.approx(0.025)
+    with pytest.raises(ValueError, match="if the learning rate is constant"):
+        trainer(TableWorldModel(TRUTH), directory=tmp_path, **(settings | {"steps": 8})).resume()
+    with pytest.raises(ValueError, match="learning_rate_schedule"):
+        WMRLGRPOSettings(learning_rate_schedule="cosine")  # type: ignore[arg-type]
+
+
 def test_a_gradient_that_is_not_finite_leaves_the_weights_alone() -> None:
     class Overflowing(LetterPolicy):
         def log_probs(self, decisions: Any, *, temperature: float = 1.0) -> Any:

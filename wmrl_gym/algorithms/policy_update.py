@@ -81,12 +81,15 @@ class PolicyUpdate:
         self.epochs, self.minibatch, self.microbatch = epochs, minibatch, microbatch
         self.optimizer = torch.optim.AdamW(list(policy.parameters()), lr=learning_rate, weight_decay=weight_decay)
 
-    def update(self, learnable: Learnable, seed: Sequence[int]) -> dict[str, float | None]:
+    def update(
+        self, learnable: Learnable, seed: Sequence[int], learning_rate: float | None = None
+    ) -> dict[str, float | None]:
         """One optimiser step per minibatch; none if there is nothing to learn from.
 
         Args:
             learnable: what to learn from.
             seed: of the order of the minibatches.
+            learning_rate: from now on; None leaves it as it is.
 
         Returns:
             Means over the optimiser steps, and "updates", their number. Unknown is None.
@@ -94,6 +97,9 @@ class PolicyUpdate:
         Raises:
             FloatingPointError: if a gradient is not finite. The weights are then left as they were.
         """
+        if learning_rate is not None:
+            for parameters in self.optimizer.param_groups:
+                parameters["lr"] = learning_rate
         steps = [self._optimise(batch) for batch in self._minibatches(learnable, seed)]
         means = {name: float(np.mean([step[name] for step in steps])) for name in (steps[0] if steps else ())}
         return {**dict.fromkeys(METRICS), **means, "updates": float(len(steps))}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -34,6 +34,8 @@ class WMRLGRPOSettings:
     groups_per_step: int = 8
     group_size: int = 8
     learning_rate: float = 1e-6
+    learning_rate_schedule: Literal["constant", "linear"] = "constant"
+    """"linear" falls from ``learning_rate`` to 0, which it would reach one step after the last."""
     temperature: float = 1.0
     max_grad_norm: float = 1.0
     weight_decay: float = 0.0
@@ -59,6 +61,10 @@ class WMRLGRPOSettings:
                 raise ValueError(f"algorithm.{name} is {value}: give at least 1")
         if self.group_size < 2:
             raise ValueError(f"algorithm.group_size is {self.group_size}: advantages compare, so give at least 2")
+        if self.learning_rate_schedule not in ("constant", "linear"):
+            raise ValueError(
+                f"algorithm.learning_rate_schedule is {self.learning_rate_schedule!r}: choose 'constant' or 'linear'"
+            )
         for name in ("learning_rate", "temperature", "max_grad_norm"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"algorithm.{name} is {getattr(self, name)}: give a positive number")
@@ -157,7 +163,8 @@ class WMRLGRPO:
             with clock.stage("record"):
                 self.on_groups(step, groups, scored)
         with clock.stage("update"):
-            update = self.updater.update(self._learnable(groups, scored), seed=(self.settings.seed, step))
+            learnable = self._learnable(groups, scored)
+            update = self.updater.update(learnable, (self.settings.seed, step), self.learning_rate(step))
         return {
             **rollout_metrics(groups, scored),
             **update,
@@ -176,6 +183,12 @@ class WMRLGRPO:
             GroupPlan(key, task, bool(anchor), float(p), self.settings.group_size, self.reset_options(task))
             for key, task, anchor, p in zip(keys, chosen, draw.is_anchor, draw.propensity, strict=True)
         ]
+
+    def learning_rate(self, step: int) -> float:
+        """Learning rate of a step."""
+        settings = self.settings
+        falling = settings.learning_rate_schedule == "linear"
+        return settings.learning_rate * (1 - step / settings.steps if falling else 1.0)
 
     def _task(self, index: int) -> str:
         """The index-th task of an endless sequence in which every task comes once before any comes again."""
@@ -224,8 +237,9 @@ class WMRLGRPO:
         path, state = newest
         if state["settings"] != self._identity():
             raise ValueError(
-                f"{path} was written with other settings or tasks; only algorithm.steps and the checkpoint settings "
-                "may change in mid-run\n  Start a new run, or resume with the run's own configuration."
+                f"{path} was written with other settings or tasks; only the checkpoint settings, and algorithm.steps "
+                "if the learning rate is constant, may change in mid-run\n"
+                "  Start a new run, or resume with the run's own configuration."
             )
         self.policy.load_state_dict(state["policy"])
         self.updater.optimizer.load_state_dict(state["optimizer"])
@@ -242,7 +256,9 @@ class WMRLGRPO:
         return dict(getattr(self.vector_env.world_model, method, dict)())
 
     def _identity(self) -> str:
-        free = ("steps", "checkpoint_every", "keep_checkpoints")
+        free = ["checkpoint_every", "keep_checkpoints"]
+        if self.settings.learning_rate_schedule == "constant":
+            free.append("steps")  # otherwise the learning rate depends on them
         settings = {name: value for name, value in asdict(self.settings).items() if name not in free}
         return fingerprint((settings, self.tasks))
 
