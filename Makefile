@@ -68,7 +68,7 @@ $(BIN)/python: | python-found
 
 # A stamp file per set of extras: installing again costs nothing until pyproject.toml or the pins change.
 $(VENV)/.train.stamp: pyproject.toml constraints.txt | $(BIN)/python
-	$(INSTALL) -e '.[competitions,tensorboard]'
+	$(INSTALL) -e '.[competitions,report,tensorboard]'
 	@touch $@
 
 $(VENV)/.test.stamp: pyproject.toml constraints.txt | $(BIN)/python
