@@ -12,12 +12,15 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from wmrl_gym.algorithms.grpo import GRPOSettings, grpo_loss
-from wmrl_gym.core import Policy, Trajectory
+from wmrl_gym.core import Decision, Policy, Trajectory
 
 Learnable = Sequence[tuple[Trajectory, float]]
 """Trajectories, each with its advantage times its group's weight."""
 
-METRICS = ("loss", "policy_loss", "kl", "entropy", "clip_fraction", "importance_ratio", "grad_norm")
+METRICS = (
+    "loss", "policy_loss", "kl", "entropy", "clip_fraction", "importance_ratio", "grad_norm",
+    "mismatch_difference", "mismatch_ratio", "mismatch_truncated",
+)  # fmt: skip
 
 
 class TrainablePolicy(Policy, Protocol):
@@ -100,7 +103,8 @@ class PolicyUpdate:
         if learning_rate is not None:
             for parameters in self.optimizer.param_groups:
                 parameters["lr"] = learning_rate
-        steps = [self._optimise(batch) for batch in self._minibatches(learnable, seed)]
+        before = self._log_probs_before(learnable)
+        steps = [self._optimise(batch, before) for batch in self._minibatches(learnable, seed)]
         means = {name: float(np.mean([step[name] for step in steps])) for name in (steps[0] if steps else ())}
         return {**dict.fromkeys(METRICS), **means, "updates": float(len(steps))}
 
@@ -114,13 +118,30 @@ class PolicyUpdate:
                 # In the order given, so that trajectories of one group stay together and share their prompt.
                 yield [learnable[i] for i in sorted(order[start : start + self.minibatch])]
 
-    def _optimise(self, batch: Learnable) -> dict[str, float]:
+    def _log_probs_before(self, learnable: Learnable) -> Mapping[int, torch.Tensor] | None:
+        """With a mismatch cap, the trainer's log-probabilities of every decision (by its id) before any update.
+
+        None if they are not needed: without a cap, and where a single optimiser step computes them anyway.
+        """
+        single = self.epochs == 1 and (self.minibatch is None or self.minibatch >= len(learnable))
+        if self.loss.mismatch_cap is None or single:
+            return None
+        before: dict[int, torch.Tensor] = {}
+        for start in range(0, len(learnable), self.microbatch):
+            decisions = _decisions(learnable[start : start + self.microbatch])
+            with torch.no_grad():
+                log_probs, _, mask = self.policy.log_probs(decisions, temperature=self.temperature)
+            for decision, row, keep in zip(decisions, log_probs, mask.bool(), strict=True):
+                before[id(decision)] = row[keep]
+        return before
+
+    def _optimise(self, batch: Learnable, before: Mapping[int, torch.Tensor] | None) -> dict[str, float]:
         self.optimizer.zero_grad(set_to_none=True)
         n_tokens = _count_tokens(batch)
         totals: dict[str, float] = {}
         for start in range(0, len(batch), self.microbatch):
             part = batch[start : start + self.microbatch]
-            loss, metrics = self._loss(part, n_sequences=len(batch), n_tokens=n_tokens)
+            loss, metrics = self._loss(part, before, n_sequences=len(batch), n_tokens=n_tokens)
             loss.backward()  # type: ignore[no-untyped-call]
             totals["loss"] = totals.get("loss", 0.0) + float(loss.detach())
             for name, value in metrics.items():
@@ -135,16 +156,24 @@ class PolicyUpdate:
         self.optimizer.step()
         return {**totals, "grad_norm": float(norm)}
 
-    def _loss(self, part: Learnable, *, n_sequences: int, n_tokens: int) -> tuple[torch.Tensor, dict[str, float]]:
+    def _loss(
+        self, part: Learnable, before: Mapping[int, torch.Tensor] | None, *, n_sequences: int, n_tokens: int
+    ) -> tuple[torch.Tensor, dict[str, float]]:
         """Loss of some trajectories as their share of the whole batch's."""
-        decisions = [turn.decision for trajectory, _ in part for turn in trajectory.turns]
+        decisions = _decisions(part)
         turns = [len(trajectory.turns) for trajectory, _ in part]
         log_probs, entropy, mask = self.policy.log_probs(decisions, temperature=self.temperature)
         reference = None
         if self.reference is not None:
             with torch.no_grad():
                 reference = self.reference.log_probs(decisions, temperature=self.temperature)[0]
-        old = pad_sequence([torch.from_numpy(d.log_probs) for d in decisions], batch_first=True).to(log_probs)
+        behaviour = pad_sequence([torch.from_numpy(d.log_probs) for d in decisions], batch_first=True).to(log_probs)
+        if self.loss.mismatch_cap is None:
+            old = behaviour
+        elif before is None:
+            old = log_probs.detach()
+        else:
+            old = pad_sequence([before[id(decision)] for decision in decisions], batch_first=True)
 
         def by_trajectory(values: torch.Tensor) -> torch.Tensor:
             produced = [row[keep] for row, keep in zip(values, mask.bool(), strict=True)]
@@ -158,10 +187,15 @@ class PolicyUpdate:
             by_trajectory(mask),
             self.loss,
             reference_log_probs=None if reference is None else by_trajectory(reference),
+            engine_log_probs=None if self.loss.mismatch_cap is None else by_trajectory(behaviour),
             entropy=by_trajectory(entropy),
             n_sequences=n_sequences,
             n_tokens=n_tokens,
         )
+
+
+def _decisions(learnable: Learnable) -> list[Decision]:
+    return [turn.decision for trajectory, _ in learnable for turn in trajectory.turns]
 
 
 def _count_tokens(learnable: Learnable) -> int:
