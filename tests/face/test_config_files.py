@@ -13,6 +13,7 @@ CHOICES = group_choices()
 MEMBERS = [(group, member) for group, members in CHOICES.items() for member in members]
 NEEDS = {
     "causal_lm": ["policy.path=somewhere"],
+    "causal_lm_vllm": ["policy.path=somewhere"],
     "llm_static_checker": ["world_model.engine.path=somewhere"],
 }
 

@@ -32,7 +32,7 @@ def tokenizer() -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=raw, eos_token="<|im_end|>", chat_template=TEMPLATE)
 
 
-def tiny_model(tokenizer: Any, seed: int = 0) -> Any:
+def tiny_model(tokenizer: Any, seed: int = 0, **settings: Any) -> Any:
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -48,6 +48,7 @@ def tiny_model(tokenizer: Any, seed: int = 0) -> Any:
         initializer_range=0.3,  # peaked distributions, so that a wrong position shows
         bos_token_id=None,
         eos_token_id=tokenizer.eos_token_id,
+        **settings,
     )
     return LlamaForCausalLM(config)
 

@@ -17,7 +17,7 @@ from transformers.cache_utils import DynamicCache
 
 from wmrl_gym.core import Decision
 from wmrl_gym.policies.conversation import Conversation, stop_tokens
-from wmrl_gym.policies.decoding import forward_with_shared_prompts, sample
+from wmrl_gym.policies.decoding import Sampled, forward_with_shared_prompts, sample
 from wmrl_gym.policies.packing import pack
 
 
@@ -95,21 +95,7 @@ class CausalLMPolicy:
         temperature: float,
     ) -> list[Decision]:
         prompts = [self.prompt_ids(*pair) for pair in zip(observations, histories, strict=True)]
-        opening = [
-            history[0].prompt_ids if history else prompt for history, prompt in zip(histories, prompts, strict=True)
-        ]
-        sampled = sample(
-            self.model,
-            # The last token of the opening prompt goes with the tail, because the first answer's logits come from it.
-            [first[:-1] for first in opening],
-            [prompt[len(first) - 1 :] for first, prompt in zip(opening, prompts, strict=True)],
-            seeds=seeds,
-            max_new_tokens=self._room(max(len(prompt) for prompt in prompts)),
-            temperature=temperature,
-            stop_ids=self.conversation.stop_ids,
-            pad_id=self._pad_id,
-            device=self.device,
-        )
+        sampled = self._sample(prompts, histories, seeds, temperature)
         return [
             Decision(
                 observation=observation,
@@ -121,6 +107,30 @@ class CausalLMPolicy:
             )
             for observation, prompt, row in zip(observations, prompts, sampled, strict=True)
         ]
+
+    def _sample(
+        self,
+        prompts: Sequence[np.ndarray],
+        histories: Sequence[Sequence[Decision]],
+        seeds: Sequence[tuple[int, ...]],
+        temperature: float,
+    ) -> list[Sampled]:
+        """Continue each prompt; the opening prompts of the episodes say what they share."""
+        opening = [
+            history[0].prompt_ids if history else prompt for history, prompt in zip(histories, prompts, strict=True)
+        ]
+        return sample(
+            self.model,
+            # The last token of the opening prompt goes with the tail, because the first answer's logits come from it.
+            [first[:-1] for first in opening],
+            [prompt[len(first) - 1 :] for first, prompt in zip(opening, prompts, strict=True)],
+            seeds=seeds,
+            max_new_tokens=self._room(max(len(prompt) for prompt in prompts)),
+            temperature=temperature,
+            stop_ids=self.conversation.stop_ids,
+            pad_id=self._pad_id,
+            device=self.device,
+        )
 
     def prompt_ids(self, observation: str, history: Sequence[Decision]) -> np.ndarray:
         """Token ids of the next prompt of an episode, shape (P,)."""

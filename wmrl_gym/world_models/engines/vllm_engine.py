@@ -56,7 +56,8 @@ class VLLMEngine:
         } | settings
         self._llm = llm
         self._given = llm is not None
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
+        """Held while `llm` is used, which only one thread at a time may do."""
 
     @property
     def model(self) -> str:
@@ -83,7 +84,7 @@ class VLLMEngine:
         """
         started = time.perf_counter()
         answers: dict[int, Answer] = {}
-        with self._lock:
+        with self.lock:
             requests: dict[int, tuple[list[int], Any]] = {}
             for i, prompt in enumerate(prompts):
                 prepared = self._prepare(prompt, sampling)
@@ -97,7 +98,7 @@ class VLLMEngine:
 
     def close(self) -> None:
         """Free the model's memory, unless the engine was given from outside."""
-        with self._lock:
+        with self.lock:
             if self._llm is None or self._given:
                 return
             # vLLM has no public way to end an LLM; dropping it ends its worker once nothing refers to it.
