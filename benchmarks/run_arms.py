@@ -22,6 +22,7 @@ ARMS = {
     "world model only": "quickstart_world_model",
     "WMRL": "quickstart",
 }
+SHOWN = ("percentile", "valid share")
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -32,8 +33,11 @@ class Result:
     wall_seconds: float
     table: dict[str, Any]
 
+    def measures(self) -> dict[str, dict[str, Any]]:
+        return {measure["name"]: measure for measure in self.table["measures"]}
+
     def row(self) -> list[str]:
-        measures = {measure["name"]: measure for measure in self.table["measures"]}
+        measures = self.measures()
         cost = self.table["cost"]
         training = sum(value for name, value in cost["seconds"].items() if not name.startswith("evaluation"))
         return [
@@ -45,7 +49,7 @@ class Result:
             f"{self.table['executed_share']:.1%}",
             *(
                 f"{measures[name][when]['estimate']:.1%}"
-                for name in ("percentile", "valid share")
+                for name in SHOWN
                 for when in ("before", "after")
             ),
         ]
@@ -77,8 +81,7 @@ def markdown(results: list[Result], command: str) -> str:
         if not own:
             continue
         gains = [
-            sum(100 * result.table["measures"][index]["gain"]["estimate"] for result in own) / len(own)
-            for index in (0, 1)
+            sum(100 * result.measures()[name]["gain"]["estimate"] for result in own) / len(own) for name in SHOWN
         ]
         wall = sum(result.wall_seconds for result in own) / len(own)
         executions = sum(result.table["cost"]["executions"] for result in own) / len(own)
