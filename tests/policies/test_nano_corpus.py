@@ -87,7 +87,7 @@ def test_a_corpus_is_the_same_for_the_same_seed_and_has_second_turns_that_mend()
     rng = np.random.default_rng(4)
     drawn = [draw_conversation(TASKS, rng, turns=2) for _ in range(300)]
     kinds = collections.Counter(turns[1].observation.split(" ")[0] for turns in drawn)
-    assert kinds["ok"] > 60 and kinds["error"] > 60 and kinds["invalid"] > 5
+    assert 10 < kinds["ok"] < kinds["error"] and kinds["error"] > 60 and kinds["invalid"] > 5  # most first scripts fail
     changed = [turns for turns in drawn if turns[1].observation.startswith("error")]
     same = sum(turns[0].response == turns[1].response for turns in changed)
     assert 0.1 < same / len(changed) < 0.35  # some do not see what was wrong
