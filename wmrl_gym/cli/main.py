@@ -30,7 +30,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0, 2 for a mistake that can be put right, 130 after Ctrl-C.
     """
-    options = build_parser().parse_args(arguments)
+    parser = build_parser()
+    options, rest = parser.parse_known_args(arguments)
+    # argparse ends a list of positionals at the first option: overrides after one are left over.
+    if rest and hasattr(options, "overrides") and all("=" in item and not item.startswith("-") for item in rest):
+        options.overrides += rest
+    elif rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
     # One thread for BLAS and OpenMP unless the user says otherwise; set before numpy or torch come in.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

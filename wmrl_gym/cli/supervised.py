@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -35,6 +37,7 @@ def cold_start(config: SupervisedConfig) -> int:
 
     _check(config)
     settings = config.settings.build()
+    _make_output(config.output)
     if config.overview_style == "full" and settings.max_tokens < FULL_OVERVIEW_TOKENS:
         raise ConfigError(
             f"'settings.max_tokens' is {settings.max_tokens}: overviews in full are longer, so no answer is left\n"
@@ -86,8 +89,17 @@ def _check(config: SupervisedConfig) -> None:
         )
 
 
+def _make_output(output: Path) -> None:
+    """Make the folder now: an hour of training must not end at a path that cannot be written."""
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=output):
+            pass
+    except OSError as error:
+        raise ConfigError(f"'output' is {output}, which is no folder to write in ({error}): name another") from error
+
+
 def _save(policy: CausalLMPolicy, config: SupervisedConfig) -> None:
-    config.output.mkdir(parents=True, exist_ok=True)
     if config.policy is None:
         from wmrl_gym.policies.nano import save_nano_agent
 

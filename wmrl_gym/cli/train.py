@@ -203,9 +203,13 @@ class Run:
 
 
 def _check(config: TrainConfig) -> None:
-    """Refuse parts that do not go together, before anything is made."""
+    """Refuse parts that cannot be made or do not go together, before the run has a folder."""
+    config.algorithm.build()
+    proxy = config.proxy.build()
+    domain = Domain(config.env, config.tasks)
+    domain.env_fns([*domain.train, *domain.held_out], 1)[0]().close()
     if config.world_model is None:
-        fraction = config.proxy.build().anchors.fraction
+        fraction = proxy.anchors.fraction
         if fraction < 1:
             raise ConfigError(
                 f"there is no world model, but proxy.anchors.fraction is {fraction}: other groups would have no score\n"

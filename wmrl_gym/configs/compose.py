@@ -59,16 +59,20 @@ def compose_config(name: str, overrides: Sequence[str] = (), config_dir: Path | 
     search_path = [f"hydra.searchpath=[{config_dir.resolve().as_uri()}]"] if config_dir is not None else []
     lines = [_group_line(item) for item in group_overrides]
     base = _compose(name, search_path + lines)
+    keys = {item.key_or_group: item.value() for item in parsed}
+    targets = {key.removesuffix("._target_"): str(keys[key]) for key in keys if key.endswith("._target_")}
     for item in parsed:
         if item in group_overrides:
             continue
         if item.is_add() or item.is_force_add() or item.is_delete():
             lines.append(str(item.input_line))
             continue
-        _check_path(item.key_or_group, base, choices)
+        _check_path(item.key_or_group, base, choices, targets)
+        lines += _cleared(item, base)
         # Forced, because an argument that the class takes is right even where no file mentions it.
         lines.append(f"++{item.input_line}")
     config = _compose(name, search_path + lines)
+    _drop_arguments(config, base, targets)
     try:
         plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
@@ -108,7 +112,27 @@ def _check_choice(item: Override, choices: dict[str, list[str]]) -> None:
         raise ConfigError(message.replace("unknown configuration key", f"group '{item.key_or_group}' has no member", 1))
 
 
-def _check_path(path: str, base: DictConfig, choices: dict[str, list[str]]) -> None:
+def _cleared(item: Override, base: DictConfig) -> list[str]:
+    """Deletion of a component for which another one is given: Hydra would merge the arguments of the two."""
+    value = item.value()
+    another = isinstance(value, dict) and "_target_" in {str(key) for key in value}
+    there = OmegaConf.select(base, item.key_or_group, throw_on_missing=False) is not None
+    return [f"~{item.key_or_group}"] if another and there else []
+
+
+def _drop_arguments(config: DictConfig, base: DictConfig, targets: dict[str, str]) -> None:
+    """Where only a ``_target_`` was changed, take away what the old class had and the new one does not take."""
+    OmegaConf.set_struct(config, False)
+    for path, target in targets.items():
+        node, old = OmegaConf.select(config, path), OmegaConf.select(base, path)
+        if not isinstance(node, DictConfig) or not isinstance(old, DictConfig) or old.get("_target_") == target:
+            continue
+        taken = argument_types(import_target(target, path))
+        for name in [name for name in old if name != "_target_" and name not in taken]:
+            del node[name]
+
+
+def _check_path(path: str, base: DictConfig, choices: dict[str, list[str]], targets: dict[str, str]) -> None:
     node: Any = base
     where = ""
     for key in path.split("."):
@@ -118,7 +142,9 @@ def _check_path(path: str, base: DictConfig, choices: dict[str, list[str]]) -> N
             known = {str(name) for name in node if name != "_target_"}
             if not where:
                 known |= set(choices)
-            if "_target_" in node:
+            if where in targets:
+                known = set(argument_types(import_target(targets[where], where)))
+            elif "_target_" in node:
                 known |= set(argument_types(import_target(node["_target_"], where)))
             if key not in known:
                 raise unknown_key(where, key, known)

@@ -105,6 +105,17 @@ class TrainConfig:
         """
         return to_dataclass(cls, mapping)
 
+    def __post_init__(self) -> None:
+        """Refuse what would fail late."""
+        _check_threads(self.threads)
+        if not self.experiment_name or "/" in self.experiment_name or self.experiment_name.startswith("."):
+            raise ValueError(f"experiment_name is {self.experiment_name!r}: it names a folder in 'runs', so no slashes")
+
+
+def _check_threads(threads: int | None) -> None:
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads is {threads}: give at least 1, or null to choose by the machine")
+
 
 @dataclass(frozen=True)
 class SupervisedConfig:
@@ -121,6 +132,10 @@ class SupervisedConfig:
     seed: int = 0
     threads: int | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse what would fail late."""
+        _check_threads(self.threads)
+
 
 @dataclass(frozen=True)
 class EvaluateConfig:
@@ -134,3 +149,7 @@ class EvaluateConfig:
     run: Path | None = None
     seed: int = 0
     threads: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what would fail late."""
+        _check_threads(self.threads)

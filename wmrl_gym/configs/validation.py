@@ -93,6 +93,8 @@ def import_target(target: str, where: str = "") -> Callable[..., Any]:
         ConfigError: if there is no such module or name.
     """
     module_name, _, name = target.replace(":", ".").rpartition(".")
+    if not module_name or not name:
+        raise ConfigError(f"'{where}' names '{target}': give a class or function as 'module.name'")
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:
@@ -220,7 +222,9 @@ def _convert_container(value: Any, origin: Any, arguments: Sequence[Any], where:
 
 
 def _convert_scalar(value: Any, hint: Any, where: str) -> Any:
-    if hint is Path and isinstance(value, str):
+    if hint is Path:
+        if not isinstance(value, str):
+            raise ConfigError(f"'{where}' is {value!r}: give a path")
         return Path(value).expanduser()
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)

@@ -106,7 +106,8 @@ class Zygote:
     def close(self) -> None:
         """End it. Scripts under way end with their boxes, not with it."""
         self.requests.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        # An interrupt while waiting (Ctrl-C twice) must not leave the process behind.
+        with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
             self.process.wait(1.0)
         self.process.kill()
         self.process.wait()

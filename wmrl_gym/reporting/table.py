@@ -163,11 +163,6 @@ def measure(
     )
 
 
-def restricted(values: Values | None, tasks: Sequence[str]) -> Values | None:
-    """Only some of the tasks."""
-    return None if values is None else {task: values[task] for task in tasks}
-
-
 def _share(interval: Interval | None) -> str:
     return "-" if interval is None else f"{interval.estimate:.1%}"
 

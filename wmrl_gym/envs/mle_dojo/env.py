@@ -157,7 +157,11 @@ class MLEDojoEnv(ExpensiveRewardEnv[str, str]):
     def submit(self, action: str) -> Submission | None:
         """Take an answer; return the script to score, or None for anything else."""
         episode = self._playing("submit")
-        episode.action = parse_action(action)
+        if len(action) > MAX_ACTION_CHARS:
+            problem = f"the answer has {len(action)} characters, more than {MAX_ACTION_CHARS}"
+            episode.action = Action("malformed", problem=problem)
+        else:
+            episode.action = parse_action(action)
         episode.transcript.append(action)
         if episode.action.kind != "execute":
             return None

@@ -84,7 +84,7 @@ def _reply(question: Question, answers: tuple[Answer, ...], costs: Mapping[str, 
 
 
 def _generate(engine: Engine, prompts: Sequence[Prompt], sampling: Sampling) -> list[Answer]:
-    answers = list(engine.generate(prompts, sampling))
+    answers = list(engine.generate(prompts, sampling) or ())
     if len(answers) != len(prompts) or not all(isinstance(answer, Answer) for answer in answers):
         types = ", ".join(sorted({type(answer).__name__ for answer in answers})) or "nothing"
         raise WorldModelError(
