@@ -20,7 +20,8 @@ CHECKER = "world_model=llm_static_checker"
     "override",
     [
         "algorithm.group_size=1", "algorithm.steps=0", "seed=-1", "proxy.anchors.fraction=1.5", "threads=0",
-        "runs=null", "experiment_name=../elsewhere", "tasks.train=[no_such_competition]", "tasks.train=diabetes_progression",
+        "runs=null", "experiment_name=../elsewhere", "tasks.train=[no_such_competition]",
+        "tasks.train=diabetes_progression",
     ],
 )  # fmt: skip
 def test_settings_that_cannot_train_leave_no_run_folder(
