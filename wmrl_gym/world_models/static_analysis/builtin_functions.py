@@ -7,6 +7,7 @@ from typing import Any
 from wmrl_gym.world_models.static_analysis.calls import Call, models
 from wmrl_gym.world_models.static_analysis.cells import Cells
 from wmrl_gym.world_models.static_analysis.faults import Fault, api_fault, runtime_fault, shape_fault
+from wmrl_gym.world_models.static_analysis.limits import MAX_ITEMS, MAX_WIDTH, too_large
 from wmrl_gym.world_models.static_analysis.operators import type_name
 from wmrl_gym.world_models.static_analysis.paths import open_file
 from wmrl_gym.world_models.static_analysis.scope import scalar_cells
@@ -97,7 +98,8 @@ def _enumerate(call: Call) -> Value:
 @models("builtins.zip")
 def _zip(call: Call) -> Value:
     columns = [call.interpreter.elements(arg) for arg in call.args]
-    if all(column is not None for column in columns):
+    cells = len(columns) * min((len(column) for column in columns if column is not None), default=0)
+    if all(column is not None for column in columns) and cells <= 10 * MAX_ITEMS:
         return Items("generator", [Items("tuple", list(row)) for row in zip(*columns, strict=False)])  # type: ignore[arg-type]
     sizes = [call.interpreter.length(arg) for arg in call.args]
     element = Items("tuple", [call.interpreter.element(arg) for arg in call.args])
@@ -164,9 +166,13 @@ def _conversion(call: Call) -> Value:
     name = call.callee
     args = [constant(arg) for arg in call.args]
     plain = all(isinstance(arg, bool | int | float | str | None) for arg in args)
+    if name == "round" and any(isinstance(arg, int) and abs(arg) > MAX_WIDTH for arg in args[1:]):
+        # Rounding an integer to -n digits computes 10**n.
+        return UNKNOWN
     if args and MISSING not in args and plain and not call.kwargs and hasattr(builtins, name):
         try:
-            return Const(getattr(builtins, name)(*args))
+            result = getattr(builtins, name)(*args)
+            return UNKNOWN if too_large(result) else Const(result)
         except (TypeError, ValueError, OverflowError) as error:
             raise runtime_fault(str(error), type(error).__name__) from None
     source = call.first(0)

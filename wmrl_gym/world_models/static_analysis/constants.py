@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from wmrl_gym.world_models.static_analysis.calls import ATTRIBUTES, SUBSCRIPTS, Call
 from wmrl_gym.world_models.static_analysis.cells import Cells
 from wmrl_gym.world_models.static_analysis.faults import runtime_fault
+from wmrl_gym.world_models.static_analysis.limits import TooLarge, bounded_format, method_too_large, too_large
 from wmrl_gym.world_models.static_analysis.operators import pieces
 from wmrl_gym.world_models.static_analysis.values import (
     MISSING,
@@ -66,10 +67,14 @@ def call_constant_method(call: Call, value: Const, name: str) -> Value:
         return Scalar(Cells("str", missing=False)) if isinstance(value.value, str) and name != "split" else UNKNOWN
     if not isinstance(value.value, str | bytes | int | float | tuple):
         return UNKNOWN
+    if method_too_large(value.value, name, args, kwargs):
+        return UNKNOWN
     try:
         result = getattr(value.value, name)(*args, **kwargs)
     except Exception as error:
         raise runtime_fault(str(error), type(error).__name__) from None
+    if too_large(result):
+        return UNKNOWN
     if isinstance(result, list):
         return strings(result)
     if isinstance(result, tuple):
@@ -82,8 +87,10 @@ def _format(call: Call, template: str) -> Value:
     args = [constant(arg) for arg in call.args]
     if MISSING not in args and not call.kwargs and not call.open_ended:
         try:
-            return Const(template.format(*args))
-        except (IndexError, KeyError, ValueError) as error:
+            return Const(bounded_format(template, args, {}))
+        except TooLarge:
+            return Scalar(Cells("str", missing=False))
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise runtime_fault(str(error), type(error).__name__) from None
     chunks = template.split("{}")
     if call.kwargs or len(chunks) != len(call.args) + 1 or any("{" in chunk for chunk in chunks):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from wmrl_gym.world_models.static_analysis.calls import ATTRIBUTES, STORES, SUBSCRIPTS, Call, methods
 from wmrl_gym.world_models.static_analysis.cells import Cells
 from wmrl_gym.world_models.static_analysis.faults import runtime_fault
+from wmrl_gym.world_models.static_analysis.limits import MAX_ITEMS
 from wmrl_gym.world_models.static_analysis.names import ENVIRONMENT
 from wmrl_gym.world_models.static_analysis.operators import binary
 from wmrl_gym.world_models.static_analysis.scope import join_values
@@ -55,6 +56,8 @@ def elements(interpreter: Expressions, value: Value) -> list[Value] | None:
     if isinstance(value, Array) and value.shape and value.shape[0] is not None and value.shape[0] <= _FEW:
         return [element(interpreter, value)] * value.shape[0]
     if isinstance(value, Const):
+        if isinstance(value.value, str | bytes | tuple) and len(value.value) > MAX_ITEMS:
+            return None
         if isinstance(value.value, str | bytes | tuple):
             return [Const(part) for part in value.value]
         if isinstance(value.value, int | float | None):
@@ -115,8 +118,9 @@ def extend(interpreter: Expressions, target: Items, addition: Value) -> None:
     """``target.extend(addition)``, in place."""
     new = elements(interpreter, addition)
     rounds = rounds_since(interpreter, target)
-    if rounds == 1 and target.items is not None and new is not None:
-        target.items = target.items + new
+    few = target.items is not None and new is not None and len(target.items) + len(new) <= MAX_ITEMS
+    if rounds == 1 and few:
+        target.items = target.items + new  # type: ignore[operator]
         return
     size, added = target.size, length(addition)
     known = None not in (size, added, rounds)

@@ -14,6 +14,7 @@ from wmrl_gym.world_models.static_analysis.calls import ATTRIBUTES, FUNCTIONS, M
 from wmrl_gym.world_models.static_analysis.cells import Cells
 from wmrl_gym.world_models.static_analysis.containers import element, elements, extend, length
 from wmrl_gym.world_models.static_analysis.faults import AnalysisLimit, Fault, api_fault, runtime_fault
+from wmrl_gym.world_models.static_analysis.limits import tick
 from wmrl_gym.world_models.static_analysis.names import SUBMISSION_PATH, Names
 from wmrl_gym.world_models.static_analysis.objects import (
     call_object,
@@ -79,6 +80,7 @@ class Dispatch(Names):
     def count_step(self) -> None:
         """Give up on a script that would take too long to walk."""
         self.steps += 1
+        tick()
         if self.steps > MAX_STEPS:
             raise AnalysisLimit(f"more than {MAX_STEPS} steps")
 

@@ -14,9 +14,20 @@ from wmrl_gym.world_models.static_analysis.calls import Call
 from wmrl_gym.world_models.static_analysis.cells import Cells
 from wmrl_gym.world_models.static_analysis.dispatch import Dispatch
 from wmrl_gym.world_models.static_analysis.faults import Fault, runtime_fault
+from wmrl_gym.world_models.static_analysis.limits import MAX_ITEMS, MAX_TEXT, too_wide
 from wmrl_gym.world_models.static_analysis.operators import binary, compare, unary
 from wmrl_gym.world_models.static_analysis.scope import Scope, join_values, scalar_cells
-from wmrl_gym.world_models.static_analysis.values import NONE, UNKNOWN, Const, Dict, Instance, Items, Text, Value
+from wmrl_gym.world_models.static_analysis.values import (
+    NONE,
+    UNKNOWN,
+    Const,
+    Dict,
+    Instance,
+    Items,
+    Scalar,
+    Text,
+    Value,
+)
 
 _UNROLL_COMPREHENSION = 400
 
@@ -70,6 +81,8 @@ class Expressions(Dispatch):
                 inner = self.elements(self.eval(node.value))
                 known = known and inner is not None
                 items += inner or []
+                if len(items) > MAX_ITEMS:
+                    known, items = False, items[:1]
             else:
                 items.append(self.eval(node))
         return Items(kind, items if known else None, born=len(self.loops))
@@ -99,11 +112,15 @@ class Expressions(Dispatch):
 
     def _on_joinedstr(self, node: ast.JoinedStr) -> Value:
         parts: list[str | Cells] = []
+        size = 0
         for part in node.values:
             if isinstance(part, ast.Constant):
                 parts.append(str(part.value))
             elif isinstance(part, ast.FormattedValue):
                 parts += self._formatted(part)
+            size += len(parts[-1]) if parts and isinstance(parts[-1], str) else 0
+            if size > MAX_TEXT or len(parts) > MAX_ITEMS:
+                return Scalar(Cells("str", missing=False))
         literal = all(isinstance(part, str) for part in parts)
         return Const("".join(parts)) if literal else Text(tuple(parts))  # type: ignore[arg-type]
 
@@ -111,6 +128,8 @@ class Expressions(Dispatch):
         value = self.eval(node.value)
         spec = self.eval(node.format_spec) if node.format_spec is not None else Const("")
         if isinstance(value, Const) and isinstance(spec, Const) and node.conversion == -1:
+            if too_wide(str(spec.value)):
+                return [Cells("str", missing=False)]
             try:
                 return [format(value.value, str(spec.value))]
             except (ValueError, TypeError) as error:
@@ -267,6 +286,8 @@ class Expressions(Dispatch):
                 inner = self.elements(self.eval(argument.value))
                 open_ended = open_ended or inner is None
                 args += inner or []
+                if len(args) > MAX_ITEMS:
+                    args, open_ended = [], True
             else:
                 args.append(self.eval(argument))
         for keyword in node.keywords:

@@ -89,6 +89,10 @@ class AnalysisLimit(Exception):
     """The script is too long or too intricate for the analysis, which gives up without an opinion."""
 
 
+class AnalysisRefusal(AnalysisLimit):
+    """The script would hang the analysis: nothing is known of it, not even that it runs."""
+
+
 def shape_fault(message: str, exception: str = "ValueError", **options: object) -> Fault:
     """A fault of shapes and dtypes."""
     return Fault(Check.SHAPES_AND_DTYPES, exception, message, **options)  # type: ignore[arg-type]

@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from wmrl_gym.world_models.static_analysis.faults import Fault, name_fault
+from wmrl_gym.world_models.static_analysis.limits import clock_stopped
 
 _SCIENTIFIC = frozenset({"numpy", "pandas", "sklearn", "scipy", "PIL", "joblib"})
 _STANDARD = frozenset(
@@ -130,7 +131,7 @@ def _resolve(name: str) -> ModuleType | Opaque | str:
         return Opaque(name)
     if top in _SCIENTIFIC or top in _STANDARD:
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), clock_stopped():
                 warnings.simplefilter("ignore")
                 return importlib.import_module(name)
         except ModuleNotFoundError as error:

@@ -13,8 +13,9 @@ from wmrl_gym.envs.mle_dojo.ladder import RewardLadder, Status
 from wmrl_gym.envs.mle_dojo.overview import Overview
 from wmrl_gym.envs.mle_dojo.runner import syntax_problem
 from wmrl_gym.world_models.static_analysis.builtin_functions import ScriptExit
-from wmrl_gym.world_models.static_analysis.faults import AnalysisLimit, Fault
+from wmrl_gym.world_models.static_analysis.faults import AnalysisLimit, AnalysisRefusal, Fault
 from wmrl_gym.world_models.static_analysis.interpreter import Interpreter
+from wmrl_gym.world_models.static_analysis.limits import MAX_SOURCE, time_limit
 from wmrl_gym.world_models.static_analysis.names import SUBMISSION_PATH
 from wmrl_gym.world_models.static_analysis.quality import expected_percentile
 from wmrl_gym.world_models.static_analysis.semantics import load_semantics
@@ -82,13 +83,18 @@ class StaticAnalysis:
         Returns:
             (verdicts in the paper's order, expected percentile or None, estimated run time in seconds).
         """
+        if len(script) > MAX_SOURCE:
+            return _no_opinion(_too_long(script)), None, 0.0
         load_semantics()
         tree = ast.parse(script)
         interpreter = Interpreter(overview, self.budget_seconds, self.memory_mb)
         limit: str | None = None
         fault: Fault | None = None
         try:
-            fault = interpreter.run(tree)
+            with time_limit():
+                fault = interpreter.run(tree)
+        except AnalysisRefusal as error:
+            return _no_opinion(str(error)), None, interpreter.state.seconds
         except (AnalysisLimit, RecursionError) as error:
             limit = str(error) or type(error).__name__
         if isinstance(fault, ScriptExit) and fault.peaceful:
@@ -130,7 +136,8 @@ class StaticAnalysis:
         if not isinstance(overview, Overview):
             raise TypeError("static analysis needs submission.context['overview'], an Overview")
         script = str(submission.content)
-        problem = syntax_problem(script)
+        # Compiling megabytes takes seconds: a script that is too long is not even parsed.
+        problem = syntax_problem(script) if len(script) <= MAX_SOURCE else None
         has_code = bool(script.strip())
         found: list[Verdict] = []
         percentile: float | None = None
@@ -171,6 +178,15 @@ class StaticAnalysis:
             wall_seconds=self.budget_seconds,
             style=self.feedback_style,
         )
+
+
+def _too_long(script: str) -> str:
+    return f"the script has {len(script)} characters, more than the {MAX_SOURCE} that are analysed"
+
+
+def _no_opinion(reason: str) -> list[Verdict]:
+    """Verdicts on a script that is not analysed to its end: none, so that its score is unknown."""
+    return [Verdict(check, None, 0.0, reason=reason) for check in Check]
 
 
 def _runtime_verdicts(fault: Fault | None, script: str, limit: str | None) -> list[Verdict]:

@@ -14,6 +14,7 @@ from wmrl_gym.world_models.static_analysis.cells import Cells
 from wmrl_gym.world_models.static_analysis.constants import call_constant_method
 from wmrl_gym.world_models.static_analysis.estimators import construct, is_estimator
 from wmrl_gym.world_models.static_analysis.faults import Fault, api_fault, name_fault, runtime_fault
+from wmrl_gym.world_models.static_analysis.limits import function_too_large, too_large
 from wmrl_gym.world_models.static_analysis.operators import type_name
 from wmrl_gym.world_models.static_analysis.scope import Scope
 from wmrl_gym.world_models.static_analysis.series_methods import accessor_attribute
@@ -306,8 +307,12 @@ def _really_call(call: Call, target: Any) -> Value:
     args = [constant(arg) for arg in call.args]
     if MISSING in args or call.kwargs or call.open_ended or any(isinstance(a, int) and abs(a) > 10**6 for a in args):
         return Scalar(Cells("float", missing=None)) if not call.open_ended else UNKNOWN
+    if function_too_large(target, args):
+        return UNKNOWN
     try:
         result = target(*args)
     except (ArithmeticError, TypeError, ValueError) as error:
         raise runtime_fault(str(error), type(error).__name__) from None
-    return Const(result) if isinstance(result, bool | int | float) and math.isfinite(result) else UNKNOWN
+    if isinstance(result, int):
+        return UNKNOWN if too_large(result) else Const(result)
+    return Const(result) if isinstance(result, float) and math.isfinite(result) else UNKNOWN

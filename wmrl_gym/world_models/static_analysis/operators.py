@@ -10,6 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from wmrl_gym.world_models.static_analysis.cells import NUMERIC, Cells, merge_cells
 from wmrl_gym.world_models.static_analysis.faults import runtime_fault, shape_fault
+from wmrl_gym.world_models.static_analysis.limits import (
+    MAX_ITEMS,
+    percent_too_large,
+    too_large,
+    too_large_to_add,
+    too_large_to_multiply,
+)
 from wmrl_gym.world_models.static_analysis.scope import scalar_cells
 from wmrl_gym.world_models.static_analysis.values import (
     MISSING,
@@ -118,16 +125,31 @@ def binary(interpreter: Expressions, op: ast.operator, left: Value, right: Value
 def _fold(fold: Callable[[Any, Any], Any], a: Any, b: Any) -> Value:
     sizes = [len(v) for v in (a, b) if isinstance(v, str | bytes | tuple)]
     numbers = [abs(v) for v in (a, b) if isinstance(v, int | float) and not isinstance(v, bool)]
-    too_large = sizes and numbers and max(sizes) * max(numbers) > _LARGEST_FOLD
-    if too_large or (fold is operator.pow and numbers and max(numbers) > 1000) or fold is operator.lshift:
+    repeated = sizes and numbers and max(sizes) * max(numbers) > _LARGEST_FOLD
+    if repeated or (fold is operator.pow and numbers and max(numbers) > 1000) or fold is operator.lshift:
         return UNKNOWN
+    if fold is operator.add and too_large_to_add(a, b):
+        return _unknown_like(a)
+    if fold is operator.mul and too_large_to_multiply(a, b):
+        return UNKNOWN
+    if fold is operator.mod and isinstance(a, str | bytes) and percent_too_large(a, b):
+        return _unknown_like(a)
     try:
         result = fold(a, b)
     except (ArithmeticError, TypeError, ValueError) as error:
         raise runtime_fault(str(error), type(error).__name__) from None
+    if too_large(result):
+        return _unknown_like(result)
     if isinstance(result, tuple):
         return Items("tuple", [Const(item) for item in result])
     return Const(result)
+
+
+def _unknown_like(value: Any) -> Value:
+    """What is left of a constant that is too large to be computed."""
+    if isinstance(value, str):
+        return Scalar(Cells("str", missing=False))
+    return Items("tuple", None) if isinstance(value, tuple) else UNKNOWN
 
 
 def _text(op: ast.operator, left: Value, right: Value) -> Value:
@@ -158,7 +180,7 @@ def pieces(value: Value) -> tuple[str | Cells, ...]:
 
 
 def _concatenate(left: Items, right: Items) -> Value:
-    if left.items is not None and right.items is not None:
+    if left.items is not None and right.items is not None and len(left.items) + len(right.items) <= MAX_ITEMS:
         return Items(left.kind, left.items + right.items)
     size = None if left.size is None or right.size is None else left.size + right.size
     return Items(left.kind, None, left.representative(), size)

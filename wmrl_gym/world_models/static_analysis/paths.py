@@ -9,6 +9,7 @@ from wmrl_gym.envs.mle_dojo.inventory import DataFile
 from wmrl_gym.world_models.static_analysis.calls import Call, methods, models
 from wmrl_gym.world_models.static_analysis.cells import Cells
 from wmrl_gym.world_models.static_analysis.faults import Fault, data_fault, runtime_fault
+from wmrl_gym.world_models.static_analysis.limits import MAX_ITEMS, MAX_TEXT
 from wmrl_gym.world_models.static_analysis.names import DATA_DIR, ENVIRONMENT, SUBMISSION_PATH, WORKING_DIRECTORY
 from wmrl_gym.world_models.static_analysis.operators import pieces
 from wmrl_gym.world_models.static_analysis.scope import Write
@@ -44,7 +45,9 @@ def _join(call: Call) -> Value:
         if parts and not (isinstance(parts[-1], str) and parts[-1].endswith("/")):
             parts.append("/")
         absolute = isinstance(new[0], str) and new[0].startswith("/")
-        parts = list(new) if absolute else parts + list(new)
+        parts = list(new) if absolute else [*parts, *new]
+        if len(parts) > MAX_ITEMS or sum(len(part) for part in parts[-3:] if isinstance(part, str)) > MAX_TEXT:
+            return Text((Cells("str", missing=False),), is_path=is_path)
     if not is_path and all(isinstance(part, str) for part in parts):
         return Const("".join(parts))  # type: ignore[arg-type]
     return Text(tuple(parts), is_path=is_path)

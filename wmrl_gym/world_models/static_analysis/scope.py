@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from wmrl_gym.world_models.static_analysis.cells import Cells
+from wmrl_gym.world_models.static_analysis.limits import tick
 from wmrl_gym.world_models.static_analysis.values import (
     UNKNOWN,
     Array,
@@ -106,6 +107,7 @@ def join_scopes(a: Scope, b: Scope) -> None:
 
 def join_values(a: Value, b: Value) -> Value:
     """A value that is one of the two."""
+    tick()
     if a is b or a == b:
         return a
     if type(a) is not type(b):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 from wmrl_gym.world_models.static_analysis.cells import Cells, merge_cells
+from wmrl_gym.world_models.static_analysis.limits import MAX_PARTS, MAX_TEXT, tick
 
 
 class Value:
@@ -61,6 +62,10 @@ class Text(Value):
     is_path: bool = False
 
     def __post_init__(self) -> None:
+        if len(self.parts) > MAX_PARTS or sum(len(p) for p in self.parts if isinstance(p, str)) > MAX_TEXT:
+            # A text that doubles in a loop would fill the memory: it becomes one hole.
+            object.__setattr__(self, "parts", (Cells("str", missing=False),))
+            return
         merged: list[str | Cells] = []
         for part in self.parts:
             if isinstance(part, str) and merged and isinstance(merged[-1], str):
@@ -265,6 +270,7 @@ def clone_value(value: Value) -> Value:
     if isinstance(value, Estimator):
         return value.clone()
     if isinstance(value, Items) and value.items is not None:
+        tick()
         return Items(value.kind, [clone_value(item) for item in value.items])
     return value
 
@@ -335,6 +341,7 @@ def constant(value: Value | None, default: Any = MISSING) -> Any:
     if isinstance(value, Text) and not value.is_path and value.literal is not None:
         return value.literal
     if isinstance(value, Items) and value.kind == "tuple" and value.items is not None:
+        tick()  # tuples of tuples of themselves grow without a step
         found = tuple(constant(item) for item in value.items)
         return default if any(item is MISSING for item in found) else found
     return default
