@@ -3,7 +3,8 @@
 Scores the saved solutions (`make_solutions.py`) by static analysis and by SmolLM2 as a static checker, decomposed
 (eight questions a script) and holistic (one), without help from static analysis. Predictions are appended to
 ``--predictions`` batch by batch, so an interrupted run goes on where it was. Seconds are CPU seconds of one thread,
-which a busy machine disturbs less than wall-clock seconds. Two CPU hours for the language model's two rows.
+which a busy machine disturbs less than wall-clock seconds. The language model's
+two rows take about 20 and 70 CPU minutes.
 """
 
 from __future__ import annotations
@@ -31,6 +32,11 @@ from wmrl_gym.world_models.static_analysis import StaticAnalysis
 
 TABLE = Path(__file__).parent / "results" / "world_model_fidelity.md"
 COSTS = ("prompt_tokens", "cached_tokens", "generated_tokens", "answers", "abstentions", "retries", "cut_off")
+CAVEAT = (
+    "Static analysis was developed on scripts of this generator, so its row says what it can do at best, not what it "
+    "would do on scripts of another author. SmolLM2 has 135 million parameters; its row says what such a model is worth "
+    "as a judge. Unknown predictions count as wrong statuses and are left out of the other figures."
+)
 HEADINGS = (
     "world model", "status accuracy", "reward MAE", "Spearman", "Spearman, valid only", "abstentions", "unknown scores",
     "prompt tokens a script", "of these cached", "generated tokens a script", "CPU seconds a script",
@@ -142,7 +148,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
     parser.add_argument("--count", type=int, default=None, help="only the first so many solutions")
     parser.add_argument("--batch", type=int, default=10, help="scripts predicted at the same time")
-    parser.add_argument("--predictions", type=Path, default=Path("runs/fidelity"))
+    parser.add_argument("--predictions", type=Path, default=TABLE.with_suffix(""))
     parser.add_argument("--table", type=Path, default=TABLE)
     options = parser.parse_args()
 
@@ -159,6 +165,7 @@ def main() -> None:
     lines = [f"{len(truths)} solutions, executed: {', '.join(f'{n} {name}' for name, n in statuses)}", ""]
     lines += ["| " + " | ".join(HEADINGS) + " |", "| --- |" + " ---: |" * (len(HEADINGS) - 1)]
     lines += ["| " + " | ".join(cells) + " |" for cells in rows]
+    lines += ["", CAVEAT]
     options.table.parent.mkdir(parents=True, exist_ok=True)
     options.table.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print("\n" + "\n".join(lines))
