@@ -3,8 +3,7 @@
 Scores the saved solutions (`make_solutions.py`) by static analysis and by SmolLM2 as a static checker, decomposed
 (eight questions a script) and holistic (one), without help from static analysis. Predictions are appended to
 ``--predictions`` batch by batch, so an interrupted run goes on where it was. Seconds are CPU seconds of one thread,
-which a busy machine disturbs less than wall-clock seconds. The language model's
-two rows take about 20 and 70 CPU minutes.
+which a busy machine disturbs less than wall-clock seconds: about 20 minutes for the holistic row, 70 for the other.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ TABLE = Path(__file__).parent / "results" / "world_model_fidelity.md"
 COSTS = ("prompt_tokens", "cached_tokens", "generated_tokens", "answers", "abstentions", "retries", "cut_off")
 CAVEAT = (
     "Static analysis was developed on scripts of this generator, so its row says what it can do at best, not what it "
-    "would do on scripts of another author. SmolLM2 has 135 million parameters; its row says what such a model is worth "
-    "as a judge. Unknown predictions count as wrong statuses and are left out of the other figures."
+    "would do on scripts of another author. SmolLM2 has 135 million parameters; its row says what such a model is "
+    "worth as a judge. Unknown predictions count as wrong statuses and are left out of the other figures."
 )
 HEADINGS = (
     "world model", "status accuracy", "reward MAE", "Spearman", "Spearman, valid only", "abstentions", "unknown scores",
