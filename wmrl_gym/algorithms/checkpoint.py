@@ -117,7 +117,7 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     except Exception as error:
         raise ValueError(
             f"{file} is not a readable checkpoint ({type(error).__name__}: {error})\n"
-            "  Delete its folder to go on from an older one."
+            "  Delete its folder to go on from an older one, if there is one."
         ) from error
 
 

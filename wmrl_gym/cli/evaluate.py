@@ -11,7 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from wmrl_gym.algorithms.checkpoint import latest_checkpoint, load_checkpoint
+from wmrl_gym.algorithms.checkpoint import load_latest_checkpoint
 from wmrl_gym.algorithms.evaluation import Evaluation
 from wmrl_gym.algorithms.evaluation import evaluate as evaluate_policy
 from wmrl_gym.cli.assembly import Domain, executor_for, prepare_torch
@@ -32,9 +32,10 @@ def evaluate(config: EvaluateConfig) -> int:
     console = Console()
     domain = Domain(config.env, config.tasks)
     policy = config.policy.build()
-    checkpoint = None if run is None else _newest_checkpoint(run)
-    if checkpoint is not None:
-        policy.load_state_dict(load_checkpoint(checkpoint)["policy"])
+    checkpoint = None
+    if run is not None:
+        checkpoint, state = _newest_checkpoint(run)
+        policy.load_state_dict(state["policy"])
         console.print(f"agent of {checkpoint}", highlight=False)
     with executor_for(config.execution, domain) as executor:
         result = evaluate_held_out(policy, domain, executor, config.evaluation, config.seed)
@@ -65,14 +66,14 @@ def as_data(result: Evaluation) -> dict[str, Any]:
     return {**result.to_dict(), "scores": result.scores(), "valid": result.valid()}
 
 
-def _newest_checkpoint(run: RunDirectory) -> Path:
-    checkpoint = latest_checkpoint(run.checkpoints)
-    if checkpoint is None:
+def _newest_checkpoint(run: RunDirectory) -> tuple[Path, dict[str, Any]]:
+    newest = load_latest_checkpoint(run.checkpoints)
+    if newest is None:
         raise FileNotFoundError(
             f"'{run.path}' has no checkpoint yet\n"
             "  wait for its first one, or evaluate the untrained agent without run="
         )
-    return checkpoint
+    return newest
 
 
 def _print(result: Evaluation, categories: Mapping[str, str] | None, console: Console) -> None:
