@@ -51,3 +51,17 @@ def test_metrics_survive_a_kill_in_the_middle_of_a_line_and_are_rewound(tmp_path
     assert read_metrics(log.path) == [{"step": step, "reward": step / 10, "unknown": None} for step in (0, 1)]
     log.write(2, {"reward": 0.5})
     assert [record["step"] for record in read_metrics(log.path)] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("damage", ['{"step": 1, "rew', "[1, 2]", "42", '{"reward": 0.5}', "\x00\x00"])
+def test_damage_in_the_middle_of_the_metrics_is_kept_aside_when_a_run_goes_on(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "metrics.jsonl"
+    content = f'{{"step": 0}}\n{damage}\n{{"step": 2}}\n'
+    path.write_text(content)
+    with pytest.warns(UserWarning, match="damaged after 1 records"):
+        JSONLMetrics(path).rewind(3)
+    assert read_metrics(path) == [{"step": 0}]
+    assert (tmp_path / "metrics.damaged.jsonl").read_text() == content
+    path.write_text(f'{{"step": 0}}\n{damage}')  # the last line alone: a kill leaves that, and nobody misses it
+    JSONLMetrics(path).rewind(3)
+    assert read_metrics(path) == [{"step": 0}]

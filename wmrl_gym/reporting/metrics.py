@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -43,8 +45,16 @@ class JSONLMetrics:
             file.write(json.dumps(record, allow_nan=False) + "\n")
 
     def rewind(self, step: int) -> None:
-        """Drop the records of `step` and later, and a last line that a kill left unfinished."""
-        kept = [record for record in read_metrics(self.path) if record["step"] < step]
+        """Drop the records of `step` and later, and a last line that a kill left unfinished.
+
+        Damage before the last line is nothing that a kill does: the file as it was is then kept beside the new one.
+        """
+        records, unread = _read(self.path)
+        if unread > 1:
+            aside = self.path.with_suffix(f".damaged{self.path.suffix}")
+            shutil.copyfile(self.path, aside)
+            warnings.warn(f"{self.path} is damaged after {len(records)} records; kept as it was: {aside}", stacklevel=2)
+        kept = [record for record in records if record["step"] < step]
         replacement = self.path.with_suffix(".tmp")
         replacement.write_text("".join(json.dumps(record) + "\n" for record in kept), encoding="utf-8")
         os.replace(replacement, self.path)
@@ -95,16 +105,25 @@ class TensorBoardMetrics:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The records of a JSON Lines file; an unfinished last line is left out."""
+    """The records of a JSON Lines file, up to the first line that is none: usually the unfinished last one."""
+    return _read(path)[0]
+
+
+def _read(path: Path) -> tuple[list[dict[str, Any]], int]:
+    """The records, and how many lines come from the first one that is no record on."""
     if not path.exists():
-        return []
-    records = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+        return [], 0
+    records: list[dict[str, Any]] = []
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    for line in lines:
         try:
-            records.append(json.loads(line))
+            record = json.loads(line)
         except json.JSONDecodeError:
             break
-    return records
+        if not isinstance(record, dict) or not isinstance(record.get("step"), int):
+            break
+        records.append(record)
+    return records, len(lines) - len(records)
 
 
 def _plain(value: Any) -> Any:
