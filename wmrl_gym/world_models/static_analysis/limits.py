@@ -29,7 +29,7 @@ MAX_BITS = 10_000
 """Bits of a computed integer."""
 MAX_WIDTH = 10_000
 """Width or precision of a format."""
-MAX_SECONDS = 5.0
+MAX_SECONDS = 3.0
 """Seconds of processor time for one script: other load on the machine must not decide over scripts."""
 
 _TICKS = 256

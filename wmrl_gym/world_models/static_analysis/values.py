@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 from wmrl_gym.world_models.static_analysis.cells import Cells, merge_cells
-from wmrl_gym.world_models.static_analysis.limits import MAX_PARTS, MAX_TEXT, tick
+from wmrl_gym.world_models.static_analysis.limits import MAX_ITEMS, MAX_PARTS, MAX_TEXT, tick
 
 
 class Value:
@@ -341,10 +341,24 @@ def constant(value: Value | None, default: Any = MISSING) -> Any:
     if isinstance(value, Text) and not value.is_path and value.literal is not None:
         return value.literal
     if isinstance(value, Items) and value.kind == "tuple" and value.items is not None:
-        tick()  # tuples of tuples of themselves grow without a step
-        found = tuple(constant(item) for item in value.items)
-        return default if any(item is MISSING for item in found) else found
+        found = _tuple_constant(value.items, [MAX_ITEMS])
+        return default if found is MISSING else found
     return default
+
+
+def _tuple_constant(items: list[Value], left: list[int]) -> Any:
+    """The tuple of these constants; `MISSING` also if it has more parts, at all depths, than there are `left`."""
+    left[0] -= len(items)
+    if left[0] < 0:  # tuples of tuples of themselves double at each depth
+        return MISSING
+    found: list[Any] = []
+    for item in items:
+        nested = isinstance(item, Items) and item.kind == "tuple" and item.items is not None
+        part = _tuple_constant(item.items, left) if nested else constant(item)  # type: ignore[attr-defined]
+        if part is MISSING:
+            return MISSING
+        found.append(part)
+    return tuple(found)
 
 
 def map_cells(value: Value, change: Callable[[Cells], Cells]) -> Value:
