@@ -67,8 +67,8 @@ def table(records: Sequence[dict[str, Any]], max_tokens: int) -> str:
     rows = [[way, *(f"{cost[name]:.0f}" for name in COSTS[:3]), f"{cost['seconds']:.1f}"] for way, cost in mean.items()]
     rows.append(["ratio", "", "", "", f"{mean['not shared']['seconds'] / mean['shared']['seconds']:.2f}"])
     lines = [
-        f"Eight questions about each of {len(records)} scripts, SmolLM2-135M-Instruct, one thread, greedy answers of at "
-        f"most {max_tokens} tokens.",
+        f"Eight questions about each of {len(records)} scripts, SmolLM2-135M-Instruct, one thread, greedy answers of "
+        f"at most {max_tokens} tokens.",
         f"Equal answers with and without: {sum(one == other for one, other in pairs)} of {len(pairs)}.",
         "",
         "| " + " | ".join(HEADINGS) + " |",
