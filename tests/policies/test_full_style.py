@@ -10,7 +10,7 @@ import pytest
 
 from wmrl_gym.core import Outcome
 from wmrl_gym.envs.mle_dojo.env import MLEDojoEnv
-from wmrl_gym.policies.nano_corpus import full_style
+from wmrl_gym.policies.nano_corpus import full_style, tasks
 from wmrl_gym.policies.nano_corpus.conversations import Written, fenced
 from wmrl_gym.policies.nano_corpus.full_style import (
     FullTask,
@@ -31,7 +31,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def task(root: Path) -> FullTask:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(full_style, "train_competitions", lambda: [NAME])
+        patch.setattr(tasks, "train_competitions", lambda: [NAME])
         (only,) = full_tasks(root)
     return only
 

@@ -37,12 +37,12 @@ def cold_start(config: SupervisedConfig) -> int:
 
     _check(config)
     settings = config.settings.build()
-    _make_output(config.output)
     if config.overview_style == "full" and settings.max_tokens < FULL_OVERVIEW_TOKENS:
         raise ConfigError(
             f"'settings.max_tokens' is {settings.max_tokens}: overviews in full are longer, so no answer is left\n"
             f"  give at least {FULL_OVERVIEW_TOKENS}, or choose overview_style=compact."
         )
+    _make_output(config.output)
     prepare_torch(config.threads)
     console = Console()
     every = 1 if settings.steps <= FEW_STEPS else LINE_EVERY

@@ -6,7 +6,6 @@ word; an agent of this size can read names already.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from wmrl_gym.algorithms.supervised import ConversationTurns
-from wmrl_gym.envs.mle_dojo.catalogue import prepare, train_competitions
-from wmrl_gym.envs.mle_dojo.competition import load_competition
 from wmrl_gym.envs.mle_dojo.feedback import render_feedback
 from wmrl_gym.envs.mle_dojo.ladder import Status
-from wmrl_gym.envs.mle_dojo.overview import build_overview, render_overview
+from wmrl_gym.envs.mle_dojo.overview import render_overview
 from wmrl_gym.envs.mle_dojo.prompts import first_message, next_message
 from wmrl_gym.envs.mle_dojo.runner import syntax_problem
 from wmrl_gym.policies.nano_corpus.authors import draw_author, draw_plan
@@ -31,6 +28,7 @@ from wmrl_gym.policies.nano_corpus.conversations import (
     write_script,
 )
 from wmrl_gym.policies.nano_corpus.facts import HIGHER_IS_BETTER, TaskFacts, parse_facts
+from wmrl_gym.policies.nano_corpus.tasks import training_overviews
 
 EPISODE_TURNS = 4
 """Turns that the first message promises: the environment's default."""
@@ -53,15 +51,10 @@ def full_tasks(data_root: Path | None = None) -> list[FullTask]:
     Args:
         data_root: folder of prepared competitions, filled where something is missing; None for a temporary one.
     """
-    if data_root is None:
-        with tempfile.TemporaryDirectory() as folder:
-            return full_tasks(Path(folder))
-    tasks = []
-    for name in train_competitions():
-        prepare(name, data_root)
-        overview = build_overview(load_competition(data_root, name, needs_leaderboard=False))
-        tasks.append(FullTask(parse_facts(render_overview(overview, "compact")), render_overview(overview, "full")))
-    return tasks
+    return [
+        FullTask(parse_facts(render_overview(overview, "compact")), render_overview(overview, "full"))
+        for overview in training_overviews(data_root)
+    ]
 
 
 def full_corpus(tasks: Sequence[FullTask], seed: int) -> Iterator[ConversationTurns]:

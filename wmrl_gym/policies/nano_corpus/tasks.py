@@ -7,22 +7,26 @@ from pathlib import Path
 
 from wmrl_gym.envs.mle_dojo.catalogue import prepare, train_competitions
 from wmrl_gym.envs.mle_dojo.competition import load_competition
-from wmrl_gym.envs.mle_dojo.overview import build_overview, render_overview
+from wmrl_gym.envs.mle_dojo.overview import Overview, build_overview, render_overview
 from wmrl_gym.policies.nano_corpus.facts import TaskFacts, parse_facts
 
 
 def training_tasks(data_root: Path | None = None) -> list[TaskFacts]:
-    """Facts of every training competition, read from its compact overview. Held-out competitions are never looked at.
+    """Facts of every training competition, read from its compact overview; see `training_overviews`."""
+    return [parse_facts(render_overview(overview, style="compact")) for overview in training_overviews(data_root)]
+
+
+def training_overviews(data_root: Path | None = None) -> list[Overview]:
+    """Overview of every training competition. Held-out competitions are never looked at.
 
     Args:
         data_root: folder of prepared competitions, filled where something is missing; None for a temporary one.
     """
     if data_root is None:
         with tempfile.TemporaryDirectory() as folder:
-            return training_tasks(Path(folder))
-    tasks = []
+            return training_overviews(Path(folder))
+    overviews = []
     for name in train_competitions():
         prepare(name, data_root)
-        competition = load_competition(data_root, name, needs_leaderboard=False)
-        tasks.append(parse_facts(render_overview(build_overview(competition), style="compact")))
-    return tasks
+        overviews.append(build_overview(load_competition(data_root, name, needs_leaderboard=False)))
+    return overviews

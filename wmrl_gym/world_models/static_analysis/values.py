@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import copy
 import dataclasses
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 from wmrl_gym.world_models.static_analysis.cells import Cells, merge_cells
@@ -313,11 +313,6 @@ class GroupBy(Value):
     single: bool = False
 
 
-def tuple_of(items: Sequence[Value]) -> Items:
-    """A tuple of values."""
-    return Items("tuple", list(items))
-
-
 def strings(names: Iterable[Any], kind: str = "list") -> Items:
     """A sequence of constants, for example of column names."""
     return Items(kind, [Const(name) for name in names])
@@ -359,14 +354,3 @@ def _tuple_constant(items: list[Value], left: list[int]) -> Any:
             return MISSING
         found.append(part)
     return tuple(found)
-
-
-def map_cells(value: Value, change: Callable[[Cells], Cells]) -> Value:
-    """The same container with every cell description changed."""
-    if isinstance(value, Frame):
-        return value.with_columns({k: change(c) for k, c in value.columns.items()}, rest=change(value.rest))
-    if isinstance(value, Series | Array):
-        return dataclasses.replace(value, cells=change(value.cells))
-    if isinstance(value, Scalar):
-        return Scalar(change(value.cells))
-    return value
