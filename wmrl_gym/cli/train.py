@@ -206,8 +206,6 @@ def _check(config: TrainConfig) -> None:
     """Refuse parts that cannot be made or do not go together, before the run has a folder."""
     config.algorithm.build()
     proxy = config.proxy.build()
-    domain = Domain(config.env, config.tasks)
-    domain.env_fns([*domain.train, *domain.held_out], 1)[0]().close()
     if config.world_model is None:
         fraction = proxy.anchors.fraction
         if fraction < 1:
@@ -215,6 +213,9 @@ def _check(config: TrainConfig) -> None:
                 f"there is no world model, but proxy.anchors.fraction is {fraction}: other groups would have no score\n"
                 "  choose world_model=static_analysis, or proxy=all_executed."
             )
+    # Last, because it looks at the disk: what the configuration alone shows to be wrong is told wherever it is read.
+    domain = Domain(config.env, config.tasks)
+    domain.env_fns([*domain.train, *domain.held_out], 1)[0]().close()
 
 
 def _known(values: Mapping[str, list[float]]) -> dict[str, list[float]]:
