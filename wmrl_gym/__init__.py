@@ -82,3 +82,9 @@ gym.register(
     entry_point="wmrl_gym.envs.mle_dojo.env:MLEDojoEnv",
     nondeterministic=True,
 )
+# Restoring a simulator's state is exact within one process, but its physics depend on the processor's arithmetic.
+gym.register(
+    id="wmrl/LIBEROLong-v0",
+    entry_point="wmrl_gym.envs.libero.env:LIBEROLongEnv",
+    nondeterministic=True,
+)

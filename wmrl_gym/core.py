@@ -134,6 +134,13 @@ class ExpensiveRewardEnv(gym.Env[ObsType, ActType], ABC):
     three in a row and so returns the truth. A trainer calls them apart and decides which submissions are executed.
     """
 
+    def prepare(self, action: ActType) -> None:  # noqa: B027 - most environments have nothing to begin
+        """Begin, without waiting, what `submit` of this action will need. Does nothing unless overridden.
+
+        A vector environment calls it for all episodes before it submits the first action, so that environments that
+        simulate in other processes do so at the same time. `submit` must also work without it.
+        """
+
     @abstractmethod
     def submit(self, action: ActType) -> Submission | None:
         """Take an action; return what has to be scored, or None if this action asks for no score. Cheap."""
@@ -147,7 +154,8 @@ class ExpensiveRewardEnv(gym.Env[ObsType, ActType], ABC):
         """Move on, given the outcome of the last submission (None if there was none). Cheap.
 
         Returns Gymnasium's (observation, reward, terminated, truncated, info). An unknown score gives the reward NaN.
-        If the environment scored the action by itself, ``info["outcome"]`` is that `Outcome`.
+        If the environment scored the action by itself, ``info["outcome"]`` is that `Outcome`. If the action was a chunk
+        of several, ``info["actions_used"]`` is how many of them were taken.
         """
 
     def step(self, action: ActType) -> tuple[ObsType, SupportsFloat, bool, bool, dict[str, Any]]:
@@ -229,6 +237,10 @@ class Decision:
     finished: bool = True
     """False if generation was cut at the token limit."""
 
+    actions_used: int | None = None
+    """How many actions of a chunk the environment took before the episode ended; None if it took all. What came after
+    had no effect, so a policy of chunks gives it the mask 0 in `Policy.log_probs`."""
+
 
 class Policy(Protocol):
     """An agent that can act and can be trained."""
@@ -260,7 +272,8 @@ class Policy(Protocol):
             temperature: the sampling temperature they were made at.
 
         Returns:
-            (log_probs, entropy, mask), each of shape (N, T_max): mask is 1 on produced tokens, 0 on padding.
+            (log_probs, entropy, mask), each of shape (N, T_max): mask is 1 on produced tokens, 0 on padding and on
+            tokens of actions that were never taken.
         """
         ...
 

@@ -148,3 +148,16 @@ def test_too_few_environments_are_refused_and_the_clock_names_its_stages() -> No
     clock = StageClock()
     collect(LetterPolicy(), vector_env, PLANS[:3], seed=0, step=0, clock=clock)
     assert set(clock.seconds) == {"generate", "predict", "execute"}
+
+
+def test_decision_is_told_how_many_actions_of_its_chunk_were_taken() -> None:
+    class Cut(LetterEnv):
+        def advance(self, outcome: Outcome | None) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+            *step, info = super().advance(outcome)
+            return (*step, {**info, "actions_used": 3})  # type: ignore[return-value]
+
+    plans = [GroupPlan("a", "letters", False, 0.0, 2)]
+    for env, expected in ((Cut, 3), (LetterEnv, None)):
+        vector_env = RewardProxyVectorEnv([env] * 2, TableWorldModel(GAMED))
+        (group,) = collect(LetterPolicy(), vector_env, plans, seed=0, step=0)
+        assert {t.decision.actions_used for trajectory in group.trajectories for t in trajectory.turns} == {expected}

@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.console import Console
 
 from wmrl_gym.reporting.run_directory import RunDirectory
-from wmrl_gym.reporting.table import Cost, FinalTable, LanguageModelCost, measure
+from wmrl_gym.reporting.table import Cost, FinalTable, LanguageModelCost, measure, measures_of
 
 BEFORE = {"a": [0.0, 0.2, 0.0, 0.2], "b": [0.1, 0.1, 0.3, 0.3]}
 AFTER = {"a": [0.5, 0.7, 0.5, 0.7], "b": [0.6, 0.6, 0.8, 0.8]}
@@ -23,7 +23,7 @@ def test_table_says_gain_with_interval_and_cost_in_every_form(tmp_path: Path) ->
     table().print(console)
     for text in (console.export_text(), table().markdown()):
         assert "15.0%" in text and "65.0%" in text and "+50.0 (+4" in text
-        assert "80 of 640 training trajectories (12.5%), 150 scripts" in text and "total 151" in text
+        assert "80 of 640 training trajectories (12.5%), 150 executions" in text and "total 151" in text
 
 
 def test_quantity_that_was_not_measured_after_has_no_gain() -> None:
@@ -49,3 +49,23 @@ def test_cost_of_a_language_model_is_added_up_over_the_steps() -> None:
         "5 s; 2 abstentions, 4 suspicious strings"
     )
     assert LanguageModelCost.from_records([{"reward": 0.5}]) is None
+
+
+def test_percentiles_are_told_with_the_valid_share_and_successes_with_those_of_all_and_any() -> None:
+    result = {"scores": {"a": [0.0, 1.0], "b": [1.0, 1.0], "lost": []}, "valid": {"a": [1.0, 1.0], "b": [1.0, 1.0]}}
+    named = {measure.name: measure for measure in measures_of("success", None, result)}
+    assert list(named) == ["success", "all of k succeed", "any of k succeeds"]
+    estimates = [measure.after.estimate for measure in named.values() if measure.after is not None]
+    assert estimates == [0.75, 0.5, 1.0] and all(measure.before is None for measure in named.values())
+    assert [measure.name for measure in measures_of("percentile", result, result)] == ["percentile", "valid share"]
+    graded = {**result, "scores": {"a": [0.25], "b": [1.0]}}
+    assert [measure.name for measure in measures_of("goal progress", graded, None)] == ["goal progress"]
+    assert measures_of("success", None, None) == []
+
+
+def test_categories_are_weighed_alike_only_where_every_task_has_one() -> None:
+    result = {"scores": {"a": [0.0], "b": [0.0], "c": [1.0]}, "valid": {}}
+    weighed = measures_of("score", None, result, {"a": "x", "b": "x", "c": "y"})
+    assert [measure.after and measure.after.estimate for measure in weighed[:2]] == [1 / 3, 0.5]
+    assert weighed[1].name == "score, categories weighed alike"
+    assert "score, categories weighed alike" not in {m.name for m in measures_of("score", None, result, {"a": "x"})}

@@ -70,6 +70,26 @@ def test_all_rows_are_predicted_in_one_batch_and_equal_submissions_once() -> Non
     assert [rows[i]["predicted"] and rows[i]["predicted"].score for i in range(6)] == [0.3, 0.35, 0.3, None, 0.35, 0.4]
 
 
+def test_every_environment_may_begin_before_the_first_is_waited_for() -> None:
+    told: list[tuple[str, int]] = []
+
+    class Remote(GuessEnv):
+        def prepare(self, action: Any) -> None:
+            told.append(("prepare", int(action)))
+
+        def submit(self, action: Any) -> Submission | None:
+            told.append(("submit", int(action)))
+            return super().submit(action)
+
+    model = BrokenModel(RuntimeError("once"))
+    env = RewardProxyVectorEnv([Remote] * 3, model)
+    secrets(env, [False] * 3)
+    with pytest.raises(WorldModelError):
+        env.send([1, 2, 3], range(3))
+    env.send([1, 2, 3], range(3))  # repeated after the failure: nothing is begun or submitted twice
+    assert told == [(word, number) for word in ("prepare", "submit") for number in (1, 2, 3)]
+
+
 def test_anchors_are_told_the_truth_and_others_the_prediction() -> None:
     env = RewardProxyVectorEnv([GuessEnv] * 2, HalvingModel(), ThreadExecutor())
     secrets(env, [True, False])

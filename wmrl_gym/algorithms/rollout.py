@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -132,6 +133,8 @@ def _reset_seed(*stream: int) -> int:
 
 def _take_in(episode: _Episode, observation: Any, reward: float, info: Mapping[str, Any]) -> None:
     own = info["outcome"] if info["submission"] is None else None
+    if info.get("actions_used") is not None:
+        episode.decisions[-1] = dataclasses.replace(episode.decisions[-1], actions_used=int(info["actions_used"]))
     turn = Turn(
         decision=episode.decisions[-1],
         submission=info["submission"],

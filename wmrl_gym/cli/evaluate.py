@@ -15,11 +15,11 @@ from wmrl_gym.algorithms.checkpoint import load_latest_checkpoint
 from wmrl_gym.algorithms.evaluation import Evaluation
 from wmrl_gym.algorithms.evaluation import evaluate as evaluate_policy
 from wmrl_gym.cli.assembly import Domain, executor_for, prepare_torch
-from wmrl_gym.configs.schema import EvaluateConfig, EvaluationConfig, TrainConfig
+from wmrl_gym.configs.schema import EvaluateConfig, EvaluationConfig, TasksConfig, TrainConfig
 from wmrl_gym.core import Executor
-from wmrl_gym.reporting.bootstrap import category_weights, mean_interval
 from wmrl_gym.reporting.progress import duration
 from wmrl_gym.reporting.run_directory import RunDirectory
+from wmrl_gym.reporting.table import measures_of
 
 
 def evaluate(config: EvaluateConfig) -> int:
@@ -39,7 +39,7 @@ def evaluate(config: EvaluateConfig) -> int:
         console.print(f"agent of {checkpoint}", highlight=False)
     with executor_for(config.execution, domain) as executor:
         result = evaluate_held_out(policy, domain, executor, config.evaluation, config.seed)
-    _print(result, domain.categories, console)
+    _print(result, config.tasks, domain.categories, console)
     if run is not None and checkpoint is not None:
         run.write_json(f"evaluation-{checkpoint.name}-s{config.seed}.json", as_data(result))
     return 0
@@ -76,30 +76,25 @@ def _newest_checkpoint(run: RunDirectory) -> tuple[Path, dict[str, Any]]:
     return newest
 
 
-def _print(result: Evaluation, categories: Mapping[str, str] | None, console: Console) -> None:
+def _print(result: Evaluation, tasks: TasksConfig, categories: Mapping[str, str] | None, console: Console) -> None:
+    columns = {tasks.measure: result.scores()}
+    if tasks.measure == "percentile":
+        columns["valid"] = result.valid()
     table = Table(title=f"held-out, avg@{result.samples}", title_justify="left", box=box.SIMPLE_HEAVY)
     table.add_column("task")
-    for heading in ("percentile", "valid"):
+    for heading in columns:
         table.add_column(heading, justify="right")
-    scores, valid = result.scores(), result.valid()
-    for task, values in scores.items():
-        shares = [f"{sum(row) / len(row):.1%}" if row else "-" for row in (values, valid[task])]
-        table.add_row(task, *shares)
+    for task in result.scores():
+        rows = [values[task] for values in columns.values()]
+        table.add_row(task, *(f"{sum(row) / len(row):.1%}" if row else "-" for row in rows))
     console.print(table)
-    known = [task for task, values in scores.items() if values]
-    lines: list[tuple[str, Mapping[str, list[float]], Mapping[str, float] | None]] = [
-        ("percentile", scores, None),
-        ("valid", valid, None),
-    ]
-    if categories is not None and set(known) == set(categories):
-        lines.insert(1, ("percentile, categories weighed alike", scores, category_weights(categories)))
-    for name, by_task, weights in lines:
-        if known:
-            interval = mean_interval({task: by_task[task] for task in known}, weights)
-            bounds = f"{interval.low:.1%} to {interval.high:.1%}"
-            console.print(f" mean {name}: {interval.estimate:.1%} (95 % interval {bounds})", highlight=False)
+    for measure in measures_of(tasks.measure, None, as_data(result), categories):
+        if measure.after is not None:
+            bounds = f"{measure.after.low:.1%} to {measure.after.high:.1%}"
+            console.print(
+                f" mean {measure.name}: {measure.after.estimate:.1%} (95 % interval {bounds})", highlight=False
+            )
     console.print(
-        f" {result.executions} scripts executed in {duration(result.seconds)}, "
-        f"{result.unknown} episodes without a result",
+        f" {result.executions} executions in {duration(result.seconds)}, {result.unknown} episodes without a result",
         highlight=False,
     )

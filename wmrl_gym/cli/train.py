@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,10 @@ from wmrl_gym.configs.schema import TrainConfig
 from wmrl_gym.configs.validation import ConfigError
 from wmrl_gym.core import Executor
 from wmrl_gym.proxy import RewardProxy, RewardProxyVectorEnv
-from wmrl_gym.reporting.bootstrap import category_weights
 from wmrl_gym.reporting.metrics import JSONLMetrics, MetricsLog, TensorBoardMetrics, read_metrics
 from wmrl_gym.reporting.progress import Progress
 from wmrl_gym.reporting.run_directory import RunDirectory
-from wmrl_gym.reporting.table import Cost, FinalTable, LanguageModelCost, measure
+from wmrl_gym.reporting.table import Cost, FinalTable, LanguageModelCost, measures_of
 from wmrl_gym.reporting.trajectories import TrajectoryRecorder
 
 COLUMNS = (
@@ -176,15 +174,7 @@ class Run:
     def table(self, settings: Any) -> FinalTable:
         """The final table, from what lies in the run's folder."""
         before, after = (self.directory.read_json(f"{when}.json") for when in ("before", "after"))
-        scores, valid = (
-            tuple(None if result is None else _known(result[key]) for result in (before, after))
-            for key in ("scores", "valid")
-        )
-        measures = [measure("percentile", scores[0], scores[1]), measure("valid share", valid[0], valid[1])]
-        categories = self.domain.categories
-        if categories is not None and all(row is None or set(row) == set(categories) for row in scores):
-            weights = category_weights(categories)
-            measures.insert(1, measure("percentile, categories weighed alike", scores[0], scores[1], weights))
+        measures = measures_of(self.config.tasks.measure, before, after, self.domain.categories)
         title = f"{self.config.experiment_name}, seed {self.config.seed}, {settings.steps} steps"
         records = read_metrics(self.directory.metrics_file)
         trajectories = settings.groups_per_step * settings.group_size
@@ -216,11 +206,6 @@ def _check(config: TrainConfig) -> None:
     # Last, because it looks at the disk: what the configuration alone shows to be wrong is told wherever it is read.
     domain = Domain(config.env, config.tasks)
     domain.env_fns([*domain.train, *domain.held_out], 1)[0]().close()
-
-
-def _known(values: Mapping[str, list[float]]) -> dict[str, list[float]]:
-    """Without tasks of which no episode has a result."""
-    return {task: episodes for task, episodes in values.items() if episodes}
 
 
 def _seconds(records: list[dict[str, Any]]) -> dict[str, float]:

@@ -22,6 +22,9 @@ class TasksConfig:
     categories: dict[str, str] | str | None = None
     """Task -> category, or a function that returns that as "module.function". Where every held-out task has one, the
     mean over categories is reported beside the mean over tasks."""
+    measure: str = "percentile"
+    """What a task's score is called where it is reported. Percentiles have the share of valid submissions beside them;
+    scores that are all 0 or 1, as successes are, the shares of tasks in which all of k episodes succeed, and any."""
 
     def __post_init__(self) -> None:
         """Refuse an empty list."""

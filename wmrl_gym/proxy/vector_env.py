@@ -162,9 +162,10 @@ class RewardProxyVectorEnv(VectorEnv[Any, Any, Any]):
         for env_id in by_id:
             if self._episodes[env_id].over:
                 raise gym.error.ResetNeeded(f"environment {env_id} has no running episode: reset it first")
-        for env_id, action in by_id.items():
-            if env_id in self._sent:
-                continue
+        fresh = {env_id: action for env_id, action in by_id.items() if env_id not in self._sent}
+        for env_id, action in fresh.items():
+            self._episodes[env_id].env.prepare(action)
+        for env_id, action in fresh.items():
             episode = self._episodes[env_id]
             submission = episode.submit(action)
             self._sent.add(env_id)

@@ -11,7 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from wmrl_gym.reporting.bootstrap import Interval, Values, difference_interval, mean_interval
+from wmrl_gym.reporting.bootstrap import Interval, Values, category_weights, difference_interval, mean_interval
 from wmrl_gym.reporting.run_directory import RunDirectory, write_atomically
 
 
@@ -115,7 +115,7 @@ class FinalTable:
         stages = ", ".join(f"{name} {seconds:.0f}" for name, seconds in cost.seconds.items())
         return [
             f"really executed: {cost.executed_trajectories} of {cost.trajectories} training trajectories "
-            f"({cost.executed_share:.1%}), {cost.executions} scripts",
+            f"({cost.executed_share:.1%}), {cost.executions} executions",
             f"seconds: {stages}; total {sum(cost.seconds.values()):.0f}",
             *([] if cost.language_model is None else [cost.language_model.line()]),
         ]
@@ -161,6 +161,43 @@ def measure(
         None if after is None else mean_interval(after, weights),
         gain,
     )
+
+
+def measures_of(
+    name: str,
+    before: Mapping[str, Values] | None,
+    after: Mapping[str, Values] | None,
+    categories: Mapping[str, str] | None = None,
+) -> list[Measure]:
+    """Everything there is to say of two evaluations of the same tasks.
+
+    Args:
+        name: what a score is called; see `TasksConfig.measure`.
+        before: "scores" and "valid" of the episodes by task, as an evaluation file holds them; None if not measured.
+        after: likewise.
+        categories: of the tasks, if their means are to be weighed alike.
+    """
+    scores = [None if result is None else _known(result["scores"]) for result in (before, after)]
+    told = [row for row in scores if row]
+    if not told:
+        return []
+    measures = [measure(name, *scores)]
+    if categories is not None and all(set(row) == set(categories) for row in told):
+        measures.append(measure(f"{name}, categories weighed alike", *scores, category_weights(categories)))
+    if name == "percentile":
+        measures.append(
+            measure("valid share", *(None if result is None else _known(result["valid"]) for result in (before, after)))
+        )
+    elif all(score in (0.0, 1.0) for row in told for episodes in row.values() for score in episodes):
+        for title, counts in (("all of k succeed", all), ("any of k succeeds", any)):
+            shares = [row and {"tasks": [float(counts(e)) for e in row.values()]} for row in scores]
+            measures.append(measure(title, *shares))
+    return measures
+
+
+def _known(values: Values) -> dict[str, Sequence[float]]:
+    """Without tasks of which no episode has a result."""
+    return {task: episodes for task, episodes in values.items() if episodes}
 
 
 def _share(interval: Interval | None) -> str:
