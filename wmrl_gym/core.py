@@ -134,7 +134,7 @@ class ExpensiveRewardEnv(gym.Env[ObsType, ActType], ABC):
     three in a row and so returns the truth. A trainer calls them apart and decides which submissions are executed.
     """
 
-    def prepare(self, action: ActType) -> None:  # noqa: B027 - most environments have nothing to begin
+    def prepare(self, action: ActType) -> None:
         """Begin, without waiting, what `submit` of this action will need. Does nothing unless overridden.
 
         A vector environment calls it for all episodes before it submits the first action, so that environments that

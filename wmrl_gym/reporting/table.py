@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -177,22 +177,26 @@ def measures_of(
         after: likewise.
         categories: of the tasks, if their means are to be weighed alike.
     """
-    scores = [None if result is None else _known(result["scores"]) for result in (before, after)]
-    told = [row for row in scores if row]
+    scores_before, scores_after = (None if r is None else _known(r["scores"]) for r in (before, after))
+    told = [scores for scores in (scores_before, scores_after) if scores]
     if not told:
         return []
-    measures = [measure(name, *scores)]
-    if categories is not None and all(set(row) == set(categories) for row in told):
-        measures.append(measure(f"{name}, categories weighed alike", *scores, category_weights(categories)))
+    measures = [measure(name, scores_before, scores_after)]
+    if categories is not None and all(set(scores) == set(categories) for scores in told):
+        title = f"{name}, categories weighed alike"
+        measures.append(measure(title, scores_before, scores_after, category_weights(categories)))
     if name == "percentile":
-        measures.append(
-            measure("valid share", *(None if result is None else _known(result["valid"]) for result in (before, after)))
-        )
-    elif all(score in (0.0, 1.0) for row in told for episodes in row.values() for score in episodes):
+        valid_before, valid_after = (None if r is None else _known(r["valid"]) for r in (before, after))
+        measures.append(measure("valid share", valid_before, valid_after))
+    elif all(score in (0.0, 1.0) for scores in told for episodes in scores.values() for score in episodes):
         for title, counts in (("all of k succeed", all), ("any of k succeeds", any)):
-            shares = [row and {"tasks": [float(counts(e)) for e in row.values()]} for row in scores]
-            measures.append(measure(title, *shares))
+            measures.append(measure(title, _shares(counts, scores_before), _shares(counts, scores_after)))
     return measures
+
+
+def _shares(counts: Callable[[Sequence[float]], bool], scores: Values | None) -> Values | None:
+    """1 for each task whose episodes count, else 0. The tasks are what is drawn anew, for each has one such number."""
+    return None if scores is None else {"tasks": [float(counts(episodes)) for episodes in scores.values()]}
 
 
 def _known(values: Values) -> dict[str, Sequence[float]]:
