@@ -127,3 +127,13 @@ def test_the_default_data_root_is_taken_from_the_environment(monkeypatch: pytest
     assert default_data_root() == tmp_path
     monkeypatch.delenv("WMRL_DATA_ROOT")
     assert default_data_root() == Path.home() / ".cache" / "wmrl_gym" / "competitions"
+
+
+@pytest.mark.parametrize(("content", "found"), [("", "No columns"), ("id,cultivar\n", "header 'id,cultivar'")])
+def test_a_table_without_rows_is_named(root: Path, content: str, found: str) -> None:
+    (root / "wine/data/private/test_answer.csv").write_text(content)
+    (root / "wine/data/public/sample_submission.csv").write_text(content)
+    competition = load_competition(root, "wine")
+    for table, file in (("answers", "test_answer.csv"), ("sample_submission", "sample_submission.csv")):
+        with pytest.raises(CompetitionError, match=rf"(?s)'wine' has a table.*{file} .*{found}"):
+            getattr(competition, table)

@@ -148,3 +148,15 @@ def test_a_long_objection_is_cut(data_root: Path, tmp_path: Path) -> None:
     wordy = with_metric(data_root, tmp_path, "        raise InvalidSubmissionError('x' * 10_000)\n")
     problem = wordy.grade(csv(wordy.answers)).problem
     assert problem is not None and len(problem) < 500
+
+
+def test_a_metric_that_ends_the_process_ends_only_the_grading(data_root: Path, tmp_path: Path) -> None:
+    quitting = with_metric(data_root, tmp_path, "        raise SystemExit(3)\n")
+    assert not quitting.grade(csv(quitting.answers)).known
+    picky = with_metric(
+        data_root,
+        tmp_path / "picky",
+        "        if (y_pred['cultivar'] == 7).any():\n            raise SystemExit('no')\n        return 1.0\n",
+    )
+    grade = picky.grade(csv(picky.answers.assign(cultivar=7)))
+    assert grade.known and not grade.valid

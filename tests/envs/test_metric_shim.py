@@ -59,6 +59,7 @@ def test_two_competitions_with_the_same_class_name_do_not_mix(tmp_path: Path) ->
         ("import no_such_package_anywhere\n", "needs a package that is not installed.*no_such_package_anywhere"),
         ("x = 1\n", "defines no subclass"),
         ("1 / 0\n", "ZeroDivisionError"),
+        ("raise SystemExit(1)\n", "SystemExit"),
     ],
 )
 def test_a_metric_file_that_cannot_be_used_says_why(tmp_path: Path, body: str, message: str) -> None:

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from wmrl_gym.reporting.metrics import JSONLMetrics, read_metrics
-from wmrl_gym.reporting.run_directory import RunDirectory, git_state
+from wmrl_gym.reporting.run_directory import DamagedRun, RunDirectory, git_state
 
 
 def test_run_records_configuration_seed_versions_and_machine(tmp_path: Path) -> None:
@@ -65,3 +66,27 @@ def test_damage_in_the_middle_of_the_metrics_is_kept_aside_when_a_run_goes_on(tm
     path.write_text(f'{{"step": 0}}\n{damage}')  # the last line alone: a kill leaves that, and nobody misses it
     JSONLMetrics(path).rewind(3)
     assert read_metrics(path) == [{"step": 0}]
+
+
+def test_two_processes_do_not_work_on_one_run(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path, "quick", 0, {})
+    other = (
+        "import sys, pathlib; from wmrl_gym.reporting.run_directory import RunDirectory\n"
+        "with RunDirectory.open(pathlib.Path(sys.argv[1])).lock(): print('locked')"
+    )
+    command = [sys.executable, "-c", other, str(run.path)]
+    with run.lock():
+        refused = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert refused.returncode == 1 and "another process works on" in refused.stderr
+    assert subprocess.run(command, capture_output=True, text=True, timeout=60).stdout == "locked\n"
+
+
+def test_damaged_files_of_a_run_are_named(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path, "quick", 0, {})
+    (run.path / "after.json").write_text('{"scores": ')
+    with pytest.raises(DamagedRun, match=r"(?s)after\.json.*remove it"):
+        run.read_json("after.json")
+    for content in ("", "seed: [1", "just words"):
+        run.config_file.write_text(content)
+        with pytest.raises(DamagedRun, match=r"config\.yaml"):
+            run.config()

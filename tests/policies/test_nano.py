@@ -115,5 +115,5 @@ def test_a_reported_mistake_is_often_mended_and_never_by_forgetting_the_task(age
 
 
 def test_missing_checkpoint_says_how_to_make_one(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"nano_corpus\.train"):
+    with pytest.raises(FileNotFoundError, match=r"train_nano_agent"):
         load_nano_agent(tmp_path)

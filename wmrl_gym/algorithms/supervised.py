@@ -18,12 +18,10 @@ import torch
 from numpy.typing import NDArray
 
 from wmrl_gym.policies.causal_lm import CausalLMPolicy
+from wmrl_gym.policies.conversation import ConversationTurns
 
 POOL_BATCHES = 4
 """Conversations of so many batches are sorted by length: more saves padding, and makes batches less alike."""
-
-ConversationTurns = Sequence[tuple[str, str]]
-"""(observation, answer) of each turn, in order."""
 
 
 @dataclass(frozen=True)

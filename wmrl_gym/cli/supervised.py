@@ -33,7 +33,7 @@ def cold_start(config: SupervisedConfig) -> int:
     from wmrl_gym.algorithms.supervised import SupervisedStep, fine_tune
     from wmrl_gym.policies.nano import load_nano_agent
     from wmrl_gym.policies.nano_corpus.tasks import training_tasks
-    from wmrl_gym.policies.nano_corpus.train import corpus, new_nano_agent
+    from wmrl_gym.policies.nano_corpus.new_agent import corpus, new_nano_agent
 
     _check(config)
     settings = config.settings.build()

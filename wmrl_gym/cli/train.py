@@ -77,6 +77,7 @@ class Run:
         settings = self.config.algorithm.build()
         try:
             with (
+                self.directory.lock(),
                 executor_for(self.config.execution, self.domain) as executor,
                 Progress(settings.steps, COLUMNS, self.console) as progress,
             ):

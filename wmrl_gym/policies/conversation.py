@@ -6,11 +6,15 @@ Nothing that was produced is ever tokenised again, because decoding and encoding
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+ConversationTurns = Sequence[tuple[str, str]]
+"""A conversation to learn from: (observation, answer) of each turn, in order."""
 
 _ANSWER = "<<answer-of-an-earlier-turn>>"
 

@@ -1,7 +1,7 @@
 """The nano agent: a language model of two million parameters that writes scikit-learn scripts, shipped as package data.
 
 It is a Llama with its own tokenizer, cold-started on the corpus of `policies.nano_corpus` (regenerate it with
-``python -m wmrl_gym.policies.nano_corpus.train``). It reads the *compact* overview and compact feedback.
+``python benchmarks/train_nano_agent.py``). It reads the *compact* overview and compact feedback.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def load_nano_agent(
     if not (folder / "model.safetensors").is_file():
         raise FileNotFoundError(
             f"no nano agent in {folder}\n"
-            "  It ships with the package. To train it again: python -m wmrl_gym.policies.nano_corpus.train"
+            "  It ships with the package. To train it again: python benchmarks/train_nano_agent.py"
         )
     return load_causal_lm(folder, max_new_tokens, device=device, batch_size=batch_size, local_files_only=True)
 

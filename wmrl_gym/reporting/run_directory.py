@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime
+import fcntl
 import json
 import os
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,14 @@ _RECORDED = (
     "gymnasium", "hydra-core", "numpy", "pandas", "peft", "scikit-learn", "tokenizers", "torch", "transformers",
     "wmrl-gym",
 )  # fmt: skip
+
+
+class DamagedRun(ValueError):
+    """A file of a run's folder cannot be read."""
+
+
+class RunInUse(RuntimeError):
+    """Another process works on the same run."""
 
 
 class RunDirectory:
@@ -95,8 +105,12 @@ class RunDirectory:
 
     def config(self) -> dict[str, Any]:
         """The resolved configuration, read back."""
-        loaded = yaml.safe_load(self.config_file.read_text(encoding="utf-8"))
-        assert isinstance(loaded, dict)
+        try:
+            loaded = yaml.safe_load(self.config_file.read_text(encoding="utf-8"))
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise DamagedRun(f"'{self.config_file}' is not YAML: {error}") from error
+        if not isinstance(loaded, dict):
+            raise DamagedRun(f"'{self.config_file}' holds no configuration: put back the one the run was started with")
         return loaded
 
     def write_json(self, name: str, data: Any) -> Path:
@@ -107,7 +121,28 @@ class RunDirectory:
     def read_json(self, name: str) -> Any:
         """Plain data written before, or None."""
         file = self.path / name
-        return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
+        try:
+            return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
+        except ValueError as error:
+            raise DamagedRun(
+                f"'{file}' is not JSON: {error}\n  remove it, and what it told is found out anew"
+            ) from error
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Inside this block no other process works on this run. The lock goes with the process, however it ends.
+
+        Raises:
+            RunInUse: if one does.
+        """
+        with (self.path / ".lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise RunInUse(
+                    f"another process works on '{self.path}'\n  wait until it has ended, or stop it first."
+                ) from error
+            yield
 
 
 def write_atomically(path: Path, text: str) -> None:

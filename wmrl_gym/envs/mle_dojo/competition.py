@@ -84,16 +84,12 @@ class Competition:
     @cached_property
     def answers(self) -> pd.DataFrame:
         """The private answers. Hand out copies only: metrics change what they are given."""
-        import pandas as pd
-
-        return pd.read_csv(self.answers_path)
+        return _read_table(self.name, self.answers_path)
 
     @cached_property
     def sample_submission(self) -> pd.DataFrame:
         """The public sample submission."""
-        import pandas as pd
-
-        return pd.read_csv(self.public_dir / "sample_submission.csv")
+        return _read_table(self.name, self.public_dir / "sample_submission.csv")
 
     @cached_property
     def overview(self) -> Overview:
@@ -273,6 +269,24 @@ def _read_board(name: str, path: Path, board: str) -> Leaderboard:
         return read_leaderboard(path, board)
     except ValueError as error:
         raise CompetitionError(f"competition {name!r} has a leaderboard that cannot be read\n  {error}") from error
+
+
+def _read_table(name: str, path: Path) -> pd.DataFrame:
+    import pandas as pd
+
+    try:
+        table = pd.read_csv(path)
+    except (ValueError, OSError) as error:  # pandas' parser errors and bad UTF-8 are ValueErrors
+        raise CompetitionError(
+            f"competition {name!r} has a table that cannot be read\n  looked in: {path} ({error})\n"
+            "  Prepare the competition again, or correct the file."
+        ) from error
+    if table.empty:
+        raise CompetitionError(
+            f"competition {name!r} has a table without rows\n  looked in: {path} (found: header "
+            f"{','.join(map(str, table.columns))!r})\n  Prepare the competition again, or correct the file."
+        )
+    return table
 
 
 def _first_line(path: Path) -> str:

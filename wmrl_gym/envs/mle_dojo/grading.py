@@ -66,12 +66,12 @@ def grade_submission(competition: Competition, submission_csv: bytes) -> Grade:
     metric = competition.metric_class()
     try:
         metric.validate_submission(submission.copy(), competition.answers.copy())
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return _refused(competition, error, str(error) or type(error).__name__)
     try:
         with np.errstate(all="ignore"):
             raw_score = float(metric.evaluate(competition.answers.copy(), submission.copy()))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         told = _without_answers(f"{type(error).__name__}: {error}", submission_csv)
         return _refused(competition, error, f"the predictions cannot be scored ({told})")
     return Grade(raw_score, competition.percentile(raw_score))
@@ -118,7 +118,7 @@ def _refuse_missing(submission: pd.DataFrame, competition: Competition) -> None:
             raise _Unreadable(f"column {column!r} has missing values (NaN) in {missing} of {len(submission)} rows")
 
 
-def _refused(competition: Competition, error: Exception, message: str) -> Grade:
+def _refused(competition: Competition, error: BaseException, message: str) -> Grade:
     # By name, because the class is MLE-Dojo's own where that is installed.
     explicit = any(base.__name__ == "InvalidSubmissionError" for base in type(error).__mro__)
     if explicit or (not isinstance(error, MemoryError | OSError) and _metric_works(competition)):
@@ -140,7 +140,7 @@ def _scores(competition: Competition, submission: pd.DataFrame) -> bool:
     try:
         with np.errstate(all="ignore"):
             return not math.isnan(float(metric.evaluate(competition.answers.copy(), submission.copy())))
-    except Exception:
+    except (Exception, SystemExit):
         return False
 
 

@@ -107,7 +107,7 @@ def load_metric_class(path: Path) -> type:
                 f"{path} needs a package that is not installed: {error}. "
                 f"Install {(error.name or 'it').split('.')[0]!r}, or leave this competition out."
             ) from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise MetricError(f"{path} fails to load: {type(error).__name__}: {error}") from error
         finally:
             sys.modules.pop(name, None)

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from wmrl_gym.algorithms.supervised import ConversationTurns
 from wmrl_gym.envs.mle_dojo.feedback import render_feedback
 from wmrl_gym.envs.mle_dojo.ladder import Status
 from wmrl_gym.envs.mle_dojo.overview import render_overview
 from wmrl_gym.envs.mle_dojo.prompts import first_message, next_message
 from wmrl_gym.envs.mle_dojo.runner import syntax_problem
+from wmrl_gym.policies.conversation import ConversationTurns
 from wmrl_gym.policies.nano_corpus.authors import draw_author, draw_plan
 from wmrl_gym.policies.nano_corpus.conversations import (
     Written,

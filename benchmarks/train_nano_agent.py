@@ -1,4 +1,4 @@
-"""Make the nano agent from nothing: ``python -m wmrl_gym.policies.nano_corpus.train``.
+"""Make the nano agent from nothing: ``python benchmarks/train_nano_agent.py``.
 
 Draws the corpus, learns the tokenizer, trains the model on a stream of fresh conversations and writes the checkpoint.
 """
@@ -6,36 +6,16 @@ Draws the corpus, learns the tokenizer, trains the model on a stream of fresh co
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import torch
 
-from wmrl_gym.algorithms.supervised import ConversationTurns, SupervisedSettings, SupervisedStep, fine_tune
-from wmrl_gym.policies.causal_lm import CausalLMPolicy
-from wmrl_gym.policies.nano import MAX_NEW_TOKENS, NANO_DIRECTORY, new_nano_model, save_nano_agent
-from wmrl_gym.policies.nano_corpus.conversations import draw_conversation
-from wmrl_gym.policies.nano_corpus.facts import TaskFacts
+from wmrl_gym.algorithms.supervised import SupervisedSettings, SupervisedStep, fine_tune
+from wmrl_gym.policies.nano import NANO_DIRECTORY, save_nano_agent
+from wmrl_gym.policies.nano_corpus.new_agent import corpus, new_nano_agent
 from wmrl_gym.policies.nano_corpus.tasks import training_tasks
-from wmrl_gym.policies.nano_corpus.tokenizing import train_tokenizer
-
-TOKENIZER_CONVERSATIONS = 8000
-
-
-def corpus(tasks: Sequence[TaskFacts], seed: int) -> Iterator[ConversationTurns]:
-    """An endless stream of conversations."""
-    rng = np.random.default_rng(seed)
-    while True:
-        yield [(turn.observation, turn.response) for turn in draw_conversation(tasks, rng)]
-
-
-def new_nano_agent(tasks: Sequence[TaskFacts], seed: int = 0) -> CausalLMPolicy:
-    """A tokenizer learned from the corpus and an untrained model."""
-    tokenizer = train_tokenizer(itertools.islice(corpus(tasks, seed), TOKENIZER_CONVERSATIONS))
-    return CausalLMPolicy(new_nano_model(tokenizer, seed), tokenizer, MAX_NEW_TOKENS)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
