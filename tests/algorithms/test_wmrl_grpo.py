@@ -324,3 +324,37 @@ def test_a_training_trace_is_frozen() -> None:
     for step, expected in TRACE.items():
         assert [trace[step][name] for name in NAMES] == pytest.approx(expected, rel=1e-3, abs=2e-6)
     assert run.policy.expected_truth() == pytest.approx(0.785668, rel=1e-4)
+
+
+def test_training_in_slices_is_training_in_one_go_and_leaves_a_checkpoint_after_each(tmp_path: Path) -> None:
+    whole: list[Any] = []
+    trainer(TableWorldModel(GAMED), on_step=lambda step, metrics: whole.append(metrics["reward"]), steps=7).train()
+    sliced: list[Any] = []
+    for until, done in ((3, 3), (3, 3), (5, 5), (99, 7)):
+        part = trainer(
+            TableWorldModel(GAMED),
+            directory=tmp_path,
+            on_step=lambda step, metrics: sliced.append(metrics["reward"]),
+            steps=7,
+        )
+        part.resume()
+        part.train(until)
+        assert part.next_step == done
+        assert (tmp_path / f"step-{done:06d}").is_dir()
+    assert sliced == whole
+
+
+def test_seconds_of_executions_are_added_up_and_predictions_are_not() -> None:
+    class Slow(LetterEnv):
+        def execute(self, submission: Submission) -> Outcome:
+            return Outcome(TRUTH[submission.content], "valid", seconds=2.0)
+
+    run = WMRLGRPO(
+        LetterPolicy(),
+        RewardProxyVectorEnv([Slow] * 8, TableWorldModel(TRUTH)),
+        ["letters"],
+        RewardProxy(RandomAnchors(0.01, min_per_step=1)),
+        WMRLGRPOSettings(steps=1, groups_per_step=2, group_size=4, learning_rate=0.1),
+    )
+    metrics = run.step(0)
+    assert metrics["executions"] and metrics["executed_seconds"] == 2.0 * metrics["executions"]

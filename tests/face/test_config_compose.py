@@ -51,3 +51,12 @@ def test_number_without_a_dot_in_a_file_is_a_number(tmp_path: Path) -> None:
     (tmp_path / "experiment").mkdir()
     (tmp_path / "experiment" / "mine.yaml").write_text("# @package _global_\nalgorithm:\n  learning_rate: 1e-5\n")
     assert compose_config("train", ["experiment=mine"], tmp_path)["algorithm"]["learning_rate"] == 1e-5
+
+
+def test_group_that_an_experiment_adds_to_can_be_left_out() -> None:
+    assert "world_model" not in compose_config("train", ["experiment=mledojo_qwen35_4b", "world_model=null"])
+
+
+def test_setting_of_a_group_that_is_left_out_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"'world_model\.quality' cannot be set: world_model=null"):
+        compose_config("train", ["world_model=null", "world_model.quality=bucket"])

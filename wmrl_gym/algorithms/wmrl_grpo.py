@@ -128,20 +128,24 @@ class WMRLGRPO:
         )
         self.next_step = 0
 
-    def train(self) -> None:
+    def train(self, until: int | None = None) -> None:
         """Run the steps that are left, writing a checkpoint every ``checkpoint_every`` steps and at the end.
+
+        Args:
+            until: number of steps after which to stop, with a checkpoint; None goes on to the end.
 
         Raises:
             WorldModelError: if the world model fails as a whole. What `on_step` and the checkpoints have written stays.
             ExecutorError: if executions fail again and again; likewise.
         """
-        while self.next_step < self.settings.steps:
+        end = self.settings.steps if until is None else min(until, self.settings.steps)
+        while self.next_step < end:
             step = self.next_step
             metrics = self.step(step)
             self.next_step = step + 1
             if self.on_step is not None:
                 self.on_step(step, metrics)
-            if self.next_step % self.settings.checkpoint_every == 0 or self.next_step == self.settings.steps:
+            if self.next_step % self.settings.checkpoint_every == 0 or self.next_step == end:
                 self.save()
 
     def step(self, step: int) -> dict[str, float | None]:

@@ -58,12 +58,14 @@ def compose_config(name: str, overrides: Sequence[str] = (), config_dir: Path | 
         _check_choice(item, choices)
     search_path = [f"hydra.searchpath=[{config_dir.resolve().as_uri()}]"] if config_dir is not None else []
     lines = [_group_line(item) for item in group_overrides]
-    base = _compose(name, search_path + lines)
+    emptied = [item.key_or_group for item in group_overrides if item.value() is None]
+    base = _without(_compose(name, search_path + lines), emptied)
     keys = {item.key_or_group: item.value() for item in parsed}
     targets = {key.removesuffix("._target_"): str(keys[key]) for key in keys if key.endswith("._target_")}
     for item in parsed:
         if item in group_overrides:
             continue
+        _check_not_emptied(item, emptied)
         if item.is_add() or item.is_force_add() or item.is_delete():
             lines.append(str(item.input_line))
             continue
@@ -71,7 +73,7 @@ def compose_config(name: str, overrides: Sequence[str] = (), config_dir: Path | 
         lines += _cleared(item, base)
         # Forced, because an argument that the class takes is right even where no file mentions it.
         lines.append(f"++{item.input_line}")
-    config = _compose(name, search_path + lines)
+    config = _without(_compose(name, search_path + lines), emptied)
     _drop_arguments(config, base, targets)
     try:
         plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
@@ -103,6 +105,23 @@ def _is_group(item: Override, choices: dict[str, list[str]]) -> bool:
 def _group_line(item: Override) -> str:
     # "world_model=null" reads as it should; Hydra wants a deletion.
     return f"~{item.key_or_group}" if item.value() is None and not item.is_delete() else str(item.input_line)
+
+
+def _without(config: DictConfig, groups: Sequence[str]) -> DictConfig:
+    """Take away what an experiment says of a group of which there is to be no member."""
+    OmegaConf.set_struct(config, False)
+    for group in groups:
+        config.pop(group, None)
+    OmegaConf.set_struct(config, True)
+    return config
+
+
+def _check_not_emptied(item: Override, emptied: Sequence[str]) -> None:
+    group = item.key_or_group.split(".")[0]
+    if group in emptied:
+        raise ConfigError(
+            f"'{item.key_or_group}' cannot be set: {group}=null takes '{group}' away\n  leave one of the two out."
+        )
 
 
 def _check_choice(item: Override, choices: dict[str, list[str]]) -> None:
