@@ -1,0 +1,183 @@
+"""Loading and saving: folders of this library, and (through `stanford_checkpoint`) those Stanford published."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from wmrl_gym.policies.causal_lm import add_lora
+from wmrl_gym.policies.minivla.action_scale import ActionScale
+from wmrl_gym.policies.minivla.action_tokens import ActionCodec, BinnedActions
+from wmrl_gym.policies.minivla.action_vq import ActionVQ, VQActions
+from wmrl_gym.policies.minivla.model import MiniVLAConfig, MiniVLAModel
+from wmrl_gym.policies.minivla.policy import MiniVLAPolicy
+
+MODEL_TYPE = "minivla"
+
+
+def save_minivla(policy: MiniVLAPolicy, directory: str | Path) -> None:
+    """Write a policy's weights, tokenizer and settings; adapters are merged into the language model.
+
+    The folder holds config.json, model.safetensors, dataset_statistics.json, the tokenizer's files and, if actions are
+    written in codes, the quantiser under vq/.
+    """
+    from safetensors.torch import save_file
+
+    folder = Path(directory)
+    folder.mkdir(parents=True, exist_ok=True)
+    model = policy.model
+    if hasattr(model.language, "merge_and_unload"):
+        model = copy.deepcopy(model)
+        model.language = model.language.merge_and_unload()
+    settings = {
+        "model_type": MODEL_TYPE,
+        "model": model.config.to_dict(),
+        "actions": {
+            "kind": "codes" if isinstance(policy.codec, VQActions) else "bins",
+            "actions_per_decision": policy.codec.actions_per_decision,
+        },
+        "cameras": list(policy.cameras),
+        "crop_area": policy.crop_area,
+    }
+    (folder / "config.json").write_text(json.dumps(settings, indent=2) + "\n")
+    statistics = {"actions": {"action": policy.scale.to_statistics()}}
+    (folder / "dataset_statistics.json").write_text(json.dumps(statistics, indent=2) + "\n")
+    policy.tokenizer.save_pretrained(folder)
+    tied = model.causal_lm.config.tie_word_embeddings
+    weights = {
+        name: values.contiguous()
+        for name, values in model.state_dict().items()
+        if not (tied and name == "language.lm_head.weight")
+    }
+    save_file(weights, folder / "model.safetensors")
+    if isinstance(policy.codec, VQActions):
+        policy.codec.quantiser.save(folder / "vq")
+
+
+def load_minivla(
+    path: str | Path,
+    *,
+    statistics_key: str | None = None,
+    vq_path: str | Path | None = None,
+    tokenizer_path: str | Path | None = None,
+    cameras: Sequence[str] | None = None,
+    train_vision: bool = False,
+    lora_rank: int | None = None,
+    lora_alpha: int | None = None,
+    device: torch.device | str = "cpu",
+    dtype: str = "float32",
+    batch_size: int | None = None,
+    feature_cache_bytes: int = 2**30,
+    local_files_only: bool = False,
+) -> MiniVLAPolicy:
+    """Load a policy from a folder.
+
+    Args:
+        path: a folder `save_minivla` wrote; or a run folder of Stanford-ILIAD/openvla-mini (config.json,
+            dataset_statistics.json, checkpoints/*.pt, of which the last is taken); or one of its checkpoints' files.
+        statistics_key: the data set whose action statistics undo the normalisation; None if there is only one.
+        vq_path: folder of the quantiser, for a Stanford checkpoint whose actions are codes.
+        tokenizer_path: folder or hub name of the language model's tokenizer, for a Stanford checkpoint; None for
+            the hub name the checkpoint's language model has.
+        cameras: which pictures the model sees; None for the checkpoint's own.
+        train_vision: whether the vision backbones learn, too.
+        lora_rank: train low-rank adapters of the language model (and the projector) instead of all its weights;
+            needs the extra `wmrl-gym[lora]`.
+        lora_alpha: scale of the adapters; None for twice the rank.
+        device: where the model is moved to.
+        dtype: a torch dtype's name.
+        batch_size: most decisions made at the same time; None for all.
+        feature_cache_bytes: see `MiniVLAPolicy`.
+        local_files_only: never reach for the network.
+
+    Raises:
+        FileNotFoundError: if the folder holds neither layout.
+    """
+    folder = Path(path)
+    config_file = (folder.parent.parent if folder.suffix == ".pt" else folder) / "config.json"
+    if not config_file.is_file():
+        raise FileNotFoundError(
+            f"no MiniVLA in {folder}: {config_file} is missing\n"
+            "  Give a folder written by `save_pretrained`, or a run folder of openvla-mini (config.json, "
+            "dataset_statistics.json, checkpoints/*.pt)."
+        )
+    settings = json.loads(config_file.read_text())
+    if "vla" in settings:
+        from wmrl_gym.policies.minivla.stanford_checkpoint import read_stanford_checkpoint
+
+        parts = read_stanford_checkpoint(
+            folder,
+            settings,
+            statistics_key=statistics_key,
+            vq_path=vq_path,
+            tokenizer_path=tokenizer_path,
+            local_files_only=local_files_only,
+        )
+    else:
+        parts = _read_folder(folder, settings, statistics_key)
+    model = parts.pop("model").to(getattr(torch, dtype))
+    if lora_rank is not None:
+        model.language = add_lora(model.language, lora_rank, lora_alpha)
+    if cameras is not None:
+        parts["cameras"] = tuple(cameras)
+    return MiniVLAPolicy(
+        model,
+        **parts,
+        train_vision=train_vision,
+        device=device,
+        batch_size=batch_size,
+        feature_cache_bytes=feature_cache_bytes,
+    )
+
+
+def _read_folder(folder: Path, settings: dict[str, Any], statistics_key: str | None) -> dict[str, Any]:
+    from safetensors.torch import load_file
+    from transformers import AutoTokenizer
+
+    if settings.get("model_type") != MODEL_TYPE:
+        raise ValueError(
+            f"{folder / 'config.json'} is of model type {settings.get('model_type')!r}, not {MODEL_TYPE!r}\n"
+            "  OpenVLA's Hugging Face checkpoints are other models; MiniVLA's are run folders with checkpoints/*.pt."
+        )
+    model = MiniVLAModel(MiniVLAConfig(**settings["model"]))
+    load_weights(model, load_file(folder / "model.safetensors"), folder / "model.safetensors")
+    # As it was saved: a config.json of another kind of model beside it must not choose the class.
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    statistics = json.loads((folder / "dataset_statistics.json").read_text())
+    codec: ActionCodec
+    if settings["actions"]["kind"] == "codes":
+        codec = VQActions(len(tokenizer), ActionVQ.load(folder / "vq"))
+    else:
+        codec = BinnedActions(len(tokenizer), settings["actions"]["actions_per_decision"])
+    return {
+        "model": model,
+        "tokenizer": tokenizer,
+        "codec": codec,
+        "scale": ActionScale.from_statistics(statistics, statistics_key),
+        "cameras": tuple(settings["cameras"]),
+        "crop_area": settings["crop_area"],
+    }
+
+
+def load_weights(model: MiniVLAModel, weights: dict[str, torch.Tensor], source: Path) -> None:
+    """Fill a model, and be sure that every parameter got its values.
+
+    Raises:
+        ValueError: if names or shapes differ.
+    """
+    tied = {"language.lm_head.weight"} if model.causal_lm.config.tie_word_embeddings else set()
+    expected = {name: tuple(values.shape) for name, values in model.state_dict().items()}
+    given = {name: tuple(values.shape) for name, values in weights.items()}
+    wrong = sorted(name for name in (expected.keys() | given.keys()) - tied if expected.get(name) != given.get(name))
+    if wrong:
+        name = wrong[0]
+        raise ValueError(
+            f"{source} does not fit the model in {len(wrong)} tensors, for example {name}: "
+            f"the file has {given.get(name)}, the model {expected.get(name)}"
+        )
+    model.load_state_dict(weights, strict=False)
