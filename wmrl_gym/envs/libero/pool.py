@@ -1,0 +1,210 @@
+"""A few simulator processes for many episodes.
+
+A simulator takes seconds to build and gigabytes to keep, an episode's state takes kilobytes. So there are few
+simulators, none of which belongs to an episode; and since a job's start is a snapshot, a process that hangs or dies is
+replaced and its job done again, with the same result.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import dataclasses
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections import deque
+from concurrent.futures import Future
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from wmrl_gym.envs.libero.jobs import Job, JobResult
+from wmrl_gym.envs.libero.tasks import TaskReference
+
+ATTEMPTS = 3
+START_SECONDS = 300.0
+"""Allowed for starting a process and building a task's simulator, beside the time-out of a job."""
+
+
+class SimulatorError(RuntimeError):
+    """A job failed for good: what it would have yielded is unknown."""
+
+
+class _WorkerLost(Exception):
+    """The process hung, died or reported an error."""
+
+
+class SimulatorPool:
+    """Processes that do jobs, started when they are needed.
+
+    Args:
+        workers: how many processes; each takes about 2 GB of memory with one task loaded.
+        timeout: seconds after which a job that has not come back counts as hanging.
+        tasks_per_worker: simulators a process keeps loaded.
+
+    Raises:
+        ValueError: for settings that make no sense.
+    """
+
+    def __init__(self, workers: int = 2, timeout: float = 120.0, tasks_per_worker: int = 2) -> None:
+        if workers < 1 or timeout <= 0 or tasks_per_worker < 1:
+            raise ValueError(
+                f"workers is {workers}, timeout {timeout}, tasks_per_worker {tasks_per_worker}: all must be positive"
+            )
+        self.timeout = timeout
+        self._queue: deque[_Queued] = deque()
+        self._wake = threading.Condition()
+        self._closed = False
+        self._workers = [_Worker(tasks_per_worker) for _ in range(workers)]
+        self._threads = [threading.Thread(target=self._serve, args=(w,), daemon=True) for w in self._workers]
+        for thread in self._threads:
+            thread.start()
+        atexit.register(self.close)
+
+    @property
+    def process_ids(self) -> list[int]:
+        """Of the processes that run now."""
+        return [worker.process.pid for worker in self._workers if worker.process is not None]
+
+    @property
+    def restarts(self) -> int:
+        """How often a process had to be replaced."""
+        return sum(worker.losses for worker in self._workers)
+
+    def submit(self, job: Job) -> Future[JobResult]:
+        """Queue a job. Its future raises `SimulatorError` if it failed for good."""
+        future: Future[JobResult] = Future()
+        with self._wake:
+            if self._closed:
+                raise SimulatorError("the pool of simulators is closed")
+            self._queue.append(_Queued(job, future))
+            self._wake.notify()
+        return future
+
+    def close(self) -> None:
+        """Stop the processes. Jobs that wait are cancelled, those under way fail."""
+        with self._wake:
+            self._closed = True
+            waiting, self._queue = self._queue, deque()
+            self._wake.notify_all()
+        for queued in waiting:
+            queued.future.cancel()
+        for worker in self._workers:
+            worker.stop()
+        atexit.unregister(self.close)
+
+    def _serve(self, worker: _Worker) -> None:
+        while (queued := self._next(worker)) is not None:
+            if not queued.future.set_running_or_notify_cancel():
+                continue
+            try:
+                queued.future.set_result(self._run(worker, queued.job))
+            except BaseException as error:
+                queued.future.set_exception(error)
+
+    def _next(self, worker: _Worker) -> _Queued | None:
+        with self._wake:
+            self._wake.wait_for(lambda: self._queue or self._closed)
+            if self._closed:
+                return None
+            # Building a simulator costs more than hundreds of steps, so jobs whose task is loaded go first.
+            chosen = next((q for q in self._queue if q.job.task in worker.loaded), self._queue[0])
+            self._queue.remove(chosen)
+            return chosen
+
+    def _run(self, worker: _Worker, job: Job) -> JobResult:
+        problem = ""
+        for _ in range(ATTEMPTS):
+            try:
+                return worker.run(job, self.timeout)
+            except _WorkerLost as lost:
+                problem = str(lost)
+                worker.replace()
+            if self._closed:
+                raise SimulatorError("the pool of simulators was closed")
+        raise SimulatorError(
+            f"simulating task {job.task.index} of {job.task.suite} failed {ATTEMPTS} times, each in a fresh process\n"
+            f"  the last time: {problem}"
+        )
+
+
+@dataclasses.dataclass(eq=False)
+class _Queued:
+    job: Job
+    future: Future[JobResult]
+
+
+class _Worker:
+    """One process, seen from here."""
+
+    def __init__(self, capacity: int) -> None:
+        self.process: subprocess.Popen[bytes] | None = None
+        self.loaded: tuple[TaskReference, ...] = ()
+        self.losses = 0
+        self._capacity = capacity
+        self._connection: Connection | None = None
+
+    def run(self, job: Job, timeout: float) -> JobResult:
+        is_loaded = job.task in self.loaded
+        connection = self._connection or self._start()
+        try:
+            connection.send(job)
+            kind, value = self._receive(connection, timeout if is_loaded else START_SECONDS + timeout)
+            if kind == "loaded":
+                self.loaded = value
+                kind, value = self._receive(connection, timeout)
+        except (EOFError, OSError) as error:
+            raise _WorkerLost(f"the process ended ({self._end()})") from error
+        if kind == "failed":
+            raise _WorkerLost(value)
+        return value
+
+    def _receive(self, connection: Connection, timeout: float) -> Any:
+        if not connection.poll(timeout):
+            raise _WorkerLost(f"no answer within {timeout:.0f} seconds")
+        return connection.recv()
+
+    def _start(self) -> Connection:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            command = [sys.executable, "-m", "wmrl_gym.envs.libero.worker", str(theirs.fileno()), str(self._capacity)]
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], env=_environment()
+            )
+        self._connection = Connection(ours.detach())
+        return self._connection
+
+    def replace(self) -> None:
+        """Kill what is there; the next job starts another one."""
+        self.losses += 1
+        self.stop()
+
+    def stop(self) -> None:
+        process, connection = self.process, self._connection
+        self.process, self._connection, self.loaded = None, None, ()
+        if process is not None:
+            process.kill()
+            process.wait()
+        if connection is not None:
+            with contextlib.suppress(OSError):
+                connection.close()
+
+    def _end(self) -> str:
+        if self.process is None:
+            return "closed"
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            code = self.process.wait(5.0)
+            return signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        return "still running, but it closed its pipe"
+
+
+def _environment() -> dict[str, str]:
+    """Environment variables of a process, which must be there before mujoco is imported."""
+    package_root = str(Path(__file__).resolve().parents[3])
+    paths = [package_root, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    defaults = {"MUJOCO_GL": "egl", "OMP_NUM_THREADS": "1"}
+    return defaults | os.environ | {"PYTHONPATH": os.pathsep.join(path for path in paths if path)}
