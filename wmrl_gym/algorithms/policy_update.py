@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,7 +24,10 @@ METRICS = (
 
 
 class TrainablePolicy(Policy, Protocol):
-    """What a policy needs besides `core.Policy` to be trained. A `torch.nn.Module` has these three."""
+    """What a policy needs besides `core.Policy` to be trained. A `torch.nn.Module` has these three.
+
+    One that decides chunks of actions also has ``tokens_taken(decision) -> int``: how many tokens its mask keeps.
+    """
 
     def parameters(self) -> Iterator[torch.nn.Parameter]:
         """The parameters that are trained."""
@@ -137,7 +140,7 @@ class PolicyUpdate:
 
     def _optimise(self, batch: Learnable, before: Mapping[int, torch.Tensor] | None) -> dict[str, float]:
         self.optimizer.zero_grad(set_to_none=True)
-        n_tokens = _count_tokens(batch)
+        n_tokens = self._count_tokens(batch)
         totals: dict[str, float] = {}
         for start in range(0, len(batch), self.microbatch):
             part = batch[start : start + self.microbatch]
@@ -145,7 +148,7 @@ class PolicyUpdate:
             loss.backward()  # type: ignore[no-untyped-call]
             totals["loss"] = totals.get("loss", 0.0) + float(loss.detach())
             for name, value in metrics.items():
-                totals[name] = totals.get(name, 0.0) + value * _count_tokens(part) / n_tokens
+                totals[name] = totals.get(name, 0.0) + value * self._count_tokens(part) / n_tokens
         norm = torch.nn.utils.clip_grad_norm_(list(self.policy.parameters()), self.max_grad_norm)
         if not torch.isfinite(norm):
             raise FloatingPointError(
@@ -168,21 +171,26 @@ class PolicyUpdate:
             with torch.no_grad():
                 reference = self.reference.log_probs(decisions, temperature=self.temperature)[0]
         behaviour = pad_sequence([torch.from_numpy(d.log_probs) for d in decisions], batch_first=True).to(log_probs)
-        if self.loss.mismatch_cap is None:
-            old = behaviour
-        elif before is None:
-            old = log_probs.detach()
-        else:
-            old = pad_sequence([before[id(decision)] for decision in decisions], batch_first=True)
+
+        def kept(values: torch.Tensor) -> list[torch.Tensor]:
+            return [row[keep] for row, keep in zip(values, mask.bool(), strict=True)]
+
+        def joined(rows: Sequence[torch.Tensor]) -> torch.Tensor:
+            bounds = itertools.pairwise(np.cumsum([0, *turns]))
+            return pad_sequence([torch.cat(list(rows[start:end])) for start, end in bounds], batch_first=True)
 
         def by_trajectory(values: torch.Tensor) -> torch.Tensor:
-            produced = [row[keep] for row, keep in zip(values, mask.bool(), strict=True)]
-            bounds = itertools.pairwise(np.cumsum([0, *turns]))
-            return pad_sequence([torch.cat(produced[start:end]) for start, end in bounds], batch_first=True)
+            return joined(kept(values))
 
+        if self.loss.mismatch_cap is None:
+            old = kept(behaviour)
+        elif before is None:
+            old = kept(log_probs.detach())
+        else:
+            old = [before[id(decision)] for decision in decisions]
         return grpo_loss(
             by_trajectory(log_probs),
-            by_trajectory(old),
+            joined(old),
             torch.tensor([advantage for _, advantage in part], dtype=log_probs.dtype, device=log_probs.device),
             by_trajectory(mask),
             self.loss,
@@ -193,10 +201,14 @@ class PolicyUpdate:
             n_tokens=n_tokens,
         )
 
+    def _count_tokens(self, learnable: Learnable) -> int:
+        taken: Callable[[Decision], int] = getattr(self.policy, "tokens_taken", _tokens)
+        return sum(taken(decision) for decision in _decisions(learnable))
+
 
 def _decisions(learnable: Learnable) -> list[Decision]:
     return [turn.decision for trajectory, _ in learnable for turn in trajectory.turns]
 
 
-def _count_tokens(learnable: Learnable) -> int:
-    return sum(len(turn.decision.token_ids) for trajectory, _ in learnable for turn in trajectory.turns)
+def _tokens(decision: Decision) -> int:
+    return len(decision.token_ids)
