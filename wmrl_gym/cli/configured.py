@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 from wmrl_gym.configs.compose import compose_config, group_choices, to_yaml
@@ -13,11 +14,13 @@ RESUME = ("resume=", "+resume=")
 
 
 def run_configured(options: argparse.Namespace) -> int:
-    """Run ``train``, ``sft`` or ``evaluate``."""
+    """Run ``train``, ``sft``, ``evaluate`` or ``compare``."""
     if options.list:
         for group, members in group_choices(options.config_dir).items():
             print(f"{group}: {', '.join(members)}")
         return 0
+    if options.command == "compare":
+        return _compare(options)
     resumed = _run_to_resume(options.overrides) if options.command == "train" else None
     if resumed is not None:
         from wmrl_gym.cli.train import resume
@@ -38,6 +41,18 @@ def run_configured(options: argparse.Namespace) -> int:
     from wmrl_gym.cli.evaluate import evaluate
 
     return evaluate(to_dataclass(EvaluateConfig, plain))
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from wmrl_gym.cli.compare_arms import plan_comparison, show_plan
+
+    plan = plan_comparison(options.overrides, options.config_dir)
+    if options.show:
+        print(to_yaml(show_plan(plan)), end="")
+        return 0
+    from wmrl_gym.cli.compare import compare
+
+    return compare(plan, shlex.join(["wmrl", "compare", *options.overrides]))
 
 
 def _run_to_resume(overrides: list[str]) -> Path | None:

@@ -24,6 +24,16 @@ A misspelt key is an error that names the nearest right one. `wmrl train --list`
 """
 
 
+COMPARE_HELP = """\
+Examples:
+  wmrl compare experiment=quickstart seeds=[0,1,2]
+  wmrl compare experiment=quickstart only=[grpo,wmrl] algorithm.steps=20
+  wmrl compare experiment=quickstart sweep.proxy.anchors.fraction=[0.02,0.05,0.1,0.2,0.5,1.0]
+  wmrl compare experiment=quickstart 'arms.mine=["proxy.anchors.fraction=0.3"]' only=[grpo,mine] folder=runs/mine
+`wmrl compare --show` with the same words shows the arms without running them. See docs/comparison.md.
+"""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the `wmrl` command.
 
@@ -90,6 +100,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_sft(commands)
     _add_evaluate(commands)
     _add_report(commands)
+    _add_compare(commands)
     _add_competitions(commands)
     doctor = commands.add_parser(
         "doctor",
@@ -166,6 +177,17 @@ def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--trajectories", type=int, metavar="N", help="put in at most so many, executed ones first (default: 4000)"
     )
     parser.set_defaults(run=_report)
+
+
+def _add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    _add_configured(
+        commands,
+        "compare",
+        help="train arms of an experiment side by side",
+        description="Train several arms of an experiment on the same seeds, taking turns, and compare their held-out "
+        "scores and their costs. Stopped or killed, the same command goes on.",
+        epilog=COMPARE_HELP,
+    )
 
 
 def _add_competitions(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from rich.console import Console
 
@@ -17,7 +19,7 @@ from wmrl_gym.core import Executor
 from wmrl_gym.proxy import RewardProxy, RewardProxyVectorEnv
 from wmrl_gym.reporting.metrics import JSONLMetrics, MetricsLog, TensorBoardMetrics, read_metrics
 from wmrl_gym.reporting.progress import Progress
-from wmrl_gym.reporting.run_directory import RunDirectory
+from wmrl_gym.reporting.run_directory import RunDirectory, during
 from wmrl_gym.reporting.table import Cost, FinalTable, LanguageModelCost, measures_of
 from wmrl_gym.reporting.trajectories import TrajectoryRecorder
 
@@ -36,9 +38,21 @@ COLUMNS = (
 )
 
 
+class Display(Protocol):
+    """Shows how far a run is."""
+
+    def stage(self, text: str) -> None:
+        """Say what is going on."""
+        ...
+
+    def step(self, step: int, metrics: Mapping[str, Any]) -> None:
+        """Show a finished step."""
+        ...
+
+
 def train(config: TrainConfig, plain: dict[str, Any]) -> int:
     """Start a new run."""
-    _check(config)
+    check(config)
     run = RunDirectory.create(config.runs, config.experiment_name, config.seed, plain)
     return Run(config, run).go()
 
@@ -47,7 +61,7 @@ def resume(path: Path) -> int:
     """Go on with a run from its newest checkpoint, with its own configuration."""
     run = RunDirectory.open(path)
     config = TrainConfig.from_mapping(run.config())
-    _check(config)
+    check(config)
     return Run(config, run).go()
 
 
@@ -76,12 +90,8 @@ class Run:
         )
         settings = self.config.algorithm.build()
         try:
-            with (
-                self.directory.lock(),
-                executor_for(self.config.execution, self.domain) as executor,
-                Progress(settings.steps, COLUMNS, self.console) as progress,
-            ):
-                self._stages(settings, executor, progress)
+            with Progress(settings.steps, COLUMNS, self.console) as progress:
+                self.advance(progress)
         except (KeyboardInterrupt, StopRequested):
             self.console.print(f"stopped; to go on: wmrl train resume={self.directory.path}", highlight=False)
             return 130
@@ -90,7 +100,22 @@ class Run:
         table.write(self.directory)
         return 0
 
-    def _stages(self, settings: Any, executor: Executor, progress: Progress) -> None:
+    def advance(self, progress: Display, until: int | None = None) -> None:
+        """Do what is missing of the run, evaluations among it.
+
+        Args:
+            progress: is told of every stage and step.
+            until: number of steps after which to stop, with a checkpoint; None goes on to the end.
+
+        Raises:
+            StopRequested: if the user asked for an end; a checkpoint is there.
+            RunInUse: if another process works on the run.
+        """
+        settings = self.config.algorithm.build()
+        with self.directory.lock(), executor_for(self.config.execution, self.domain) as executor:
+            self._stages(settings, executor, progress, settings.steps if until is None else until)
+
+    def _stages(self, settings: Any, executor: Executor, progress: Display, until: int) -> None:
         policy = self.config.policy.build()
         trainer, proxy = self._trainer(policy, settings, executor)
         if self.config.evaluation.before:
@@ -115,11 +140,16 @@ class Run:
 
             trainer.on_step = on_step
             try:
-                trainer.train()
+                for end in self.config.evaluation.stops(first_step, until):
+                    trainer.train(end)
+                    if self.config.evaluation.is_due(end, settings.steps):
+                        self._evaluate(during(end), policy, executor, progress)
+                    if stop.requested:
+                        raise StopRequested
             finally:
                 for log in logs:
                     log.close()
-        if self.config.evaluation.after:
+        if self.config.evaluation.after and until >= settings.steps:
             self._evaluate("after", policy, executor, progress)
 
     def _trainer(self, policy: Any, settings: Any, executor: Executor) -> tuple[WMRLGRPO, RewardProxy]:
@@ -144,13 +174,16 @@ class Run:
         )
         return trainer, proxy
 
-    def _evaluate(self, when: str, policy: Any, executor: Executor, progress: Progress) -> None:
-        """Evaluate unless the result is there: before training with the weights given, after it with those learned."""
+    def _evaluate(self, when: str, policy: Any, executor: Executor, progress: Display) -> None:
+        """Evaluate unless the result is there: before training with the weights given, later with those learned."""
         if not self.domain.held_out or self.directory.read_json(f"{when}.json") is not None:
             return
-        episodes = len(self.domain.held_out) * self.config.evaluation.samples
-        progress.stage(f"evaluating {when} training: {episodes} held-out episodes, all executed")
-        result = evaluate_held_out(policy, self.domain, executor, self.config.evaluation, self.config.seed)
+        config = self.config.evaluation
+        if when not in ("before", "after"):
+            config = replace(config, samples=config.samples_during)
+        episodes = len(self.domain.held_out) * config.samples
+        progress.stage(f"evaluating {when.split('-')[0]} training: {episodes} held-out episodes, all executed")
+        result = evaluate_held_out(policy, self.domain, executor, config, self.config.seed)
         self.directory.write_json(f"{when}.json", as_data(result))
 
     def _logs(self, first_step: int) -> list[MetricsLog]:
@@ -180,9 +213,10 @@ class Run:
         records = read_metrics(self.directory.metrics_file)
         trajectories = settings.groups_per_step * settings.group_size
         seconds = _seconds(records)
-        for when, result in (("evaluation before", before), ("evaluation after", after)):
-            if result is not None:
-                seconds[when] = result["seconds"]
+        on_the_way = list(self.directory.evaluations_during().values())
+        for when, results in (("before", [before]), ("during", on_the_way), ("after", [after])):
+            if any(results):
+                seconds[f"evaluation {when}"] = sum(result["seconds"] for result in results if result)
         cost = Cost(
             trajectories=trajectories * len(records),
             executed_trajectories=round(sum(trajectories * (record["executed_share"] or 0.0) for record in records)),
@@ -193,7 +227,7 @@ class Run:
         return FinalTable(title, self.config.evaluation.samples, tuple(measures), cost)
 
 
-def _check(config: TrainConfig) -> None:
+def check(config: TrainConfig) -> None:
     """Refuse parts that cannot be made or do not go together, before the run has a folder."""
     config.algorithm.build()
     proxy = config.proxy.build()

@@ -51,7 +51,7 @@ def compose_config(name: str, overrides: Sequence[str] = (), config_dir: Path | 
     """
     if config_dir is not None and not config_dir.is_dir():
         raise ConfigError(f"configuration directory '{config_dir}' does not exist")
-    parsed = _parse(overrides)
+    parsed = parse_overrides(overrides)
     choices = group_choices(config_dir)
     group_overrides = [item for item in parsed if _is_group(item, choices)]
     for item in group_overrides:
@@ -88,7 +88,12 @@ def to_yaml(config: dict[str, Any]) -> str:
     return yaml.safe_dump(config, sort_keys=False, allow_unicode=True, width=120)
 
 
-def _parse(overrides: Sequence[str]) -> list[Override]:
+def parse_overrides(overrides: Sequence[str]) -> list[Override]:
+    """Overrides as Hydra reads them.
+
+    Raises:
+        ConfigError: for bad syntax.
+    """
     try:
         return OverridesParser.create().parse_overrides(list(overrides))
     except HydraException as error:

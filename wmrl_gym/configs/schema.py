@@ -41,13 +41,30 @@ class EvaluationConfig:
     temperature: float = 0.8
     before: bool = True
     after: bool = True
+    every: int | None = None
+    """Evaluate in mid-training after every so many steps, too; None does not."""
+    samples_during: int = 2
+    """Episodes per task of the evaluations in mid-training."""
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        if self.samples < 1:
-            raise ValueError(f"evaluation.samples is {self.samples}: give at least 1")
+        for name in ("samples", "samples_during", "every"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"evaluation.{name} is {value}: give at least 1")
         if self.temperature < 0:
             raise ValueError(f"evaluation.temperature is {self.temperature}: give 0 (greedy) or more")
+        if self.k is not None and not 1 <= self.k <= self.samples:
+            raise ValueError(f"evaluation.k is {self.k}: give at least 1 and at most evaluation.samples={self.samples}")
+
+    def is_due(self, step: int, steps: int) -> bool:
+        """Whether a run of `steps` steps evaluates in mid-training, when `step` of them are done."""
+        return self.every is not None and 0 < step < steps and step % self.every == 0
+
+    def stops(self, first: int, last: int) -> list[int]:
+        """Numbers of steps to stop at on the way: multiples of `every` from `first` on, and `last` in any case."""
+        inner = [] if self.every is None else [step for step in range(first, last) if step % self.every == 0]
+        return [*inner, last]
 
 
 @dataclass(frozen=True)
@@ -156,3 +173,35 @@ class EvaluateConfig:
     def __post_init__(self) -> None:
         """Refuse what would fail late."""
         _check_threads(self.threads)
+
+
+@dataclass(frozen=True)
+class CompareConfig:
+    """What belongs to `wmrl compare` itself; everything else on its command line goes to the runs."""
+
+    seeds: list[int]
+    arms: dict[str, list[str]]
+    """Name of an arm -> the overrides that make it."""
+    only: list[str] | None = None
+    """Which of `arms` are run; None is all of them, or none if there is a sweep."""
+    reference: str | None = None
+    """The arm whose final score the others are to reach; None is the first in which everything is executed."""
+    evaluations: int = 4
+    """Evaluations in mid-training, if ``evaluation.every`` does not say when they come."""
+    slice: int | None = None
+    """Steps of an arm before the next one's turn; None goes from one evaluation to the next."""
+    folder: Path | None = None
+    """None is ``<runs>/compare-<experiment_name>``."""
+    level: float = 0.95
+    resamples: int = 2000
+
+    def __post_init__(self) -> None:
+        """Refuse what would fail late."""
+        if not self.seeds or len(set(self.seeds)) < len(self.seeds):
+            raise ValueError(f"seeds is {self.seeds}: give at least one, and each once")
+        for name in ("evaluations", "slice", "resamples"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} is {value}: give at least 1")
+        if not 0 < self.level < 1:
+            raise ValueError(f"level is {self.level}: give a share between 0 and 1, for example 0.95")

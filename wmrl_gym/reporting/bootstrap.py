@@ -57,8 +57,8 @@ def mean_interval(
     Raises:
         ValueError: if there is no task, or a task without an episode.
     """
-    means = _resampled_means(values, weights, resamples, np.random.default_rng(seed))
-    return _interval(_mean(values, weights), means, level)
+    means = resampled_means(values, weights, resamples, np.random.default_rng(seed))
+    return interval_of(_mean(values, weights), means, level)
 
 
 def difference_interval(
@@ -78,8 +78,8 @@ def difference_interval(
     if set(before) != set(after):
         raise ValueError(f"the evaluations are of different tasks: {sorted(set(before) ^ set(after))} are in one only")
     rng = np.random.default_rng(seed)
-    resampled = [_resampled_means(values, weights, resamples, rng) for values in (before, after)]
-    return _interval(_mean(after, weights) - _mean(before, weights), resampled[1] - resampled[0], level)
+    resampled = [resampled_means(values, weights, resamples, rng) for values in (before, after)]
+    return interval_of(_mean(after, weights) - _mean(before, weights), resampled[1] - resampled[0], level)
 
 
 def _mean(values: Values, weights: Mapping[str, float] | None) -> float:
@@ -87,9 +87,14 @@ def _mean(values: Values, weights: Mapping[str, float] | None) -> float:
     return float(np.average(means, weights=None if weights is None else [weights[task] for task in values]))
 
 
-def _resampled_means(
+def resampled_means(
     values: Values, weights: Mapping[str, float] | None, resamples: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:
+    """Means over tasks of episodes drawn anew within each task, shape (resamples,).
+
+    Raises:
+        ValueError: if there is no task, or a task without an episode.
+    """
     if not values or any(len(episodes) == 0 for episodes in values.values()):
         raise ValueError("an interval needs at least one task, and an episode of each")
     total = np.zeros(resamples)
@@ -100,6 +105,7 @@ def _resampled_means(
     return total
 
 
-def _interval(estimate: float, means: NDArray[np.float64], level: float) -> Interval:
+def interval_of(estimate: float, means: NDArray[np.float64], level: float) -> Interval:
+    """An estimate with the bounds that hold `level` of these resampled values."""
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
     return Interval(estimate, float(low), float(high), level)

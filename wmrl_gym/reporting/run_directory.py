@@ -31,6 +31,11 @@ class RunInUse(RuntimeError):
     """Another process works on the same run."""
 
 
+def during(step: int) -> str:
+    """Name of the evaluation that is made when so many steps are done."""
+    return f"during-{step:06d}"
+
+
 class RunDirectory:
     """``runs/<experiment>-<timestamp>-s<seed>/`` and the names of what lies in it.
 
@@ -53,10 +58,19 @@ class RunDirectory:
                 break
             except FileExistsError:
                 continue  # two runs of the same second
+        return cls(path)._begin(seed, config)
+
+    @classmethod
+    def at(cls, path: Path, seed: int, config: Mapping[str, Any]) -> RunDirectory:
+        """The run in exactly this folder, begun if it is not there; an old one keeps its own configuration."""
         run = cls(path)
-        write_atomically(run.config_file, yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True))
-        write_atomically(path / "circumstances.json", json.dumps(circumstances(seed), indent=2))
-        return run
+        path.mkdir(parents=True, exist_ok=True)
+        return run if run.config_file.is_file() else run._begin(seed, config)
+
+    def _begin(self, seed: int, config: Mapping[str, Any]) -> RunDirectory:
+        write_atomically(self.path / "circumstances.json", json.dumps(circumstances(seed), indent=2))
+        write_atomically(self.config_file, yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True))
+        return self
 
     @classmethod
     def open(cls, path: Path) -> RunDirectory:
@@ -127,6 +141,11 @@ class RunDirectory:
             raise DamagedRun(
                 f"'{file}' is not JSON: {error}\n  remove it, and what it told is found out anew"
             ) from error
+
+    def evaluations_during(self) -> dict[int, Any]:
+        """The evaluations made in mid-training, by the number of steps done."""
+        names = {file.name: int(file.stem.removeprefix("during-")) for file in self.path.glob("during-*.json")}
+        return {step: self.read_json(name) for name, step in sorted(names.items(), key=lambda item: item[1])}
 
     @contextmanager
     def lock(self) -> Iterator[None]:

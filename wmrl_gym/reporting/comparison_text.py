@@ -1,0 +1,135 @@
+"""A comparison as tables: Markdown to read, LaTeX for a paper, plain data for everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from wmrl_gym.reporting.bootstrap import Interval
+from wmrl_gym.reporting.comparison import ArmResult, Comparison, Reach
+from wmrl_gym.reporting.comparison_curve import AXES
+
+Table = tuple[list[str], list[list[str]]]
+"""Headings and rows; the first column is text, the others are numbers."""
+
+NOT_REACHED = "not reached"
+
+
+def to_data(comparison: Comparison) -> dict[str, Any]:
+    """As plain data; what is unknown or was not reached is None."""
+    return asdict(comparison)
+
+
+def final_table(comparison: Comparison, score: str) -> Table:
+    """Final scores and costs of each arm."""
+    headings = ["arm", f"final {score}", "gain", *AXES.values()]
+    if comparison.reference is not None:
+        headings.insert(3, f"minus {comparison.reference}")
+    rows = []
+    for result in comparison.arms:
+        row = [result.arm, _share(result.final), _points(result.gain)]
+        if comparison.reference is not None:
+            row.append("-" if result.difference is None else _points(result.difference))
+        rows.append([*row, *(f"{result.cost[axis]:,.0f}" for axis in AXES)])
+    return headings, rows
+
+
+def reach_table(comparison: Comparison) -> Table:
+    """Ratios of cost to reach the reference's final score."""
+    headings = ["arm", *AXES.values(), "reached in"]
+    return headings, [
+        [result.arm, *(_reach(result.reach[axis]) for axis in AXES), _reached(result)] for result in comparison.arms
+    ]
+
+
+def stage_table(comparison: Comparison) -> Table:
+    """Wall-clock seconds of training by stage."""
+    names = list(dict.fromkeys(name for result in comparison.arms for name in result.stages))
+    return ["arm", *names], [
+        [result.arm, *(f"{result.stages[name]:,.0f}" if name in result.stages else "-" for name in names)]
+        for result in comparison.arms
+    ]
+
+
+def markdown(comparison: Comparison, title: str, score: str, command: str) -> str:
+    """All tables, with what has to be known to read them."""
+    lines = [f"# {title}", "", f"`{command}`", ""]
+    lines += _markdown_table(final_table(comparison, score))
+    lines += ["", f"Means over {_seeds(comparison)}; in parentheses {comparison.level:.0%} intervals of a bootstrap"]
+    lines[-1] += " over seeds and over episodes within tasks. Costs are those of training, without evaluations."
+    if len(comparison.seeds) < 2:
+        lines.append("One seed: the intervals speak of the episodes alone, not of other seeds.")
+    if comparison.left_out:
+        lines.append(f"Left out, because an evaluation has no result of them: {', '.join(comparison.left_out)}.")
+    if comparison.target is not None:
+        who = comparison.reference
+        lines += ["", f"Cost to reach {comparison.target:.1%}, {who}'s level at its end, divided by what {who} paid:"]
+        lines += ["", *_markdown_table(reach_table(comparison)), ""]
+        if all(reach.ratio is None for result in comparison.arms for reach in result.reach.values()):
+            lines.append(f"{who} gained nothing that it could hold, so there is nothing to reach.")
+        lines.append(
+            "Each curve is made monotone first, so a score counts as reached if it is held. *Reached in* is the share "
+            "of the bootstrap's resamples in which the arm gets there at all."
+        )
+    lines += ["", "Wall-clock seconds by stage:", "", *_markdown_table(stage_table(comparison)), ""]
+    return "\n".join(lines)
+
+
+def latex(comparison: Comparison, score: str) -> str:
+    """The tables as LaTeX `tabular`s, without packages."""
+    tables = [final_table(comparison, score)]
+    if comparison.reference is not None:
+        tables.append(reach_table(comparison))
+    return "\n".join(_latex_table(table) for table in tables)
+
+
+def _markdown_table(table: Table) -> list[str]:
+    headings, rows = table
+    lines = [headings, ["---"] + ["---:"] * (len(headings) - 1), *rows]
+    return ["| " + " | ".join(cells) + " |" for cells in lines]
+
+
+def _latex_table(table: Table) -> str:
+    headings, rows = table
+    body = [" & ".join(map(_escaped, cells)) + r" \\" for cells in [headings, *rows]]
+    lines = [r"\begin{tabular}{l" + "r" * (len(headings) - 1) + "}", r"\hline", body[0], r"\hline", *body[1:]]
+    return "\n".join([*lines, r"\hline", r"\end{tabular}", ""])
+
+
+def _escaped(text: str) -> str:
+    for character in "%_&#$":
+        text = text.replace(character, "\\" + character)
+    return text
+
+
+def _seeds(comparison: Comparison) -> str:
+    count = len(comparison.seeds)
+    return f"{count} seed{'s' if count > 1 else ''} ({', '.join(map(str, comparison.seeds))})"
+
+
+def _share(interval: Interval) -> str:
+    return f"{interval.estimate:.1%} ({100 * interval.low:.1f} to {100 * interval.high:.1f})"
+
+
+def _points(interval: Interval) -> str:
+    return f"{100 * interval.estimate:+.1f} ({100 * interval.low:+.1f} to {100 * interval.high:+.1f})"
+
+
+def _reach(reach: Reach) -> str:
+    ratio = reach.ratio
+    if ratio is None:
+        return "no ratio"
+    if ratio.estimate is None and ratio.low is None:
+        return NOT_REACHED
+    estimate, low, high = (_times(value) for value in (ratio.estimate, ratio.low, ratio.high))
+    return f"{estimate} ({low} to {high})"
+
+
+def _times(value: float | None) -> str:
+    return NOT_REACHED if value is None else f"{value:.2f}"
+
+
+def _reached(result: ArmResult) -> str:
+    ratios: Sequence[float] = [reach.ratio.reached for reach in result.reach.values() if reach.ratio is not None]
+    return f"{ratios[0]:.0%}" if ratios else "-"
