@@ -2,21 +2,22 @@
 
 Each task is played k times. A task's score is its share of valid episodes times the mean of their best percentiles,
 which is the mean over its episodes with a failure counted as 0 (paper, evaluation). Episodes whose execution failed for
-reasons outside the agent are excluded and counted.
+reasons outside the agent (a machine that failed, an endpoint that gave no answer) are excluded and counted.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
 from wmrl_gym.algorithms.rollout import GroupPlan, collect
-from wmrl_gym.core import Executor, Policy, Trajectory
+from wmrl_gym.core import Executor, Outcome, Policy, Trajectory
+from wmrl_gym.policies.acting import UnansweredDecision
 from wmrl_gym.proxy.vector_env import RewardProxyVectorEnv
 
 EVALUATION_STREAM = 1
@@ -29,13 +30,20 @@ class EpisodeRecord:
 
     task: str
     metric: float | None
-    """Best percentile of its valid submissions; None if none was valid."""
+    """Best percentile (or other measure) of its valid submissions; None if none was valid."""
     known: bool
-    """False if an execution failed for a reason outside the agent: the episode is excluded."""
+    """False if an execution, or the agent's own server, failed: the episode is excluded."""
     statuses: tuple[str, ...]
     """Status of each turn."""
     turn_metrics: tuple[float | None, ...]
     """The same as ``metric`` turn by turn."""
+    others: Mapping[str, float | None] = field(default_factory=dict)
+    """Best of its valid submissions by other measures, for example "relative_gap"."""
+
+    @property
+    def best_so_far(self) -> tuple[float, ...]:
+        """Best metric up to each turn, 0 as long as nothing is valid."""
+        return tuple(np.maximum.accumulate([value or 0.0 for value in self.turn_metrics]).tolist())
 
 
 @dataclass(frozen=True)
@@ -56,6 +64,10 @@ class Evaluation:
     def valid(self) -> dict[str, list[float]]:
         """1 for each known episode with a valid submission, else 0, by task."""
         return self._by_task(lambda record: float(record.metric is not None))
+
+    def other_scores(self, measure: str) -> dict[str, list[float]]:
+        """Another measure of each known episode by task, failures counted as 0."""
+        return self._by_task(lambda record: record.others.get(measure) or 0.0)
 
     def task_scores(self) -> dict[str, float | None]:
         """Score of each task; None if none of its episodes is known."""
@@ -97,6 +109,7 @@ def evaluate(
     seed: int = 0,
     reset_options: Callable[[str], Mapping[str, Any]] | None = None,
     metric: Callable[[Trajectory], Sequence[float | None]] | None = None,
+    others: Mapping[str, Callable[[Trajectory], Sequence[float | None]]] | None = None,
 ) -> Evaluation:
     """Play every task ``samples`` times, all in one batch.
 
@@ -111,6 +124,7 @@ def evaluate(
         seed: of the random streams; the same seed gives the same episodes for the same policy.
         reset_options: options of `reset` that begin an episode of a task.
         metric: value of each turn of a trajectory, None where it achieved nothing; default `turn_percentiles`.
+        others: further measures by name, as ``metric``; of each, an episode's best is recorded.
     """
     started = time.perf_counter()
     vector_env = RewardProxyVectorEnv(env_fns[: len(tasks) * samples], None, executor)
@@ -123,31 +137,53 @@ def evaluate(
     finally:
         vector_env.close()
     values = metric or turn_percentiles
-    records = [_record(group.task_id, t, values(t)) for group in groups for t in group.trajectories]
+    records = [
+        _record(group.task_id, t, values(t), {name: _best(other(t)) for name, other in (others or {}).items()})
+        for group in groups
+        for t in group.trajectories
+    ]
     return Evaluation(tuple(records), samples, temperature, vector_env.n_executions, time.perf_counter() - started)
 
 
 def turn_percentiles(trajectory: Trajectory) -> list[float | None]:
-    """Percentile of each turn's submission if its status is "valid", else None.
+    """Percentile of each turn's submission if its status is "valid", else None; see `turn_values`."""
+    return turn_values(trajectory, "percentile")
 
-    An environment whose outcomes carry no percentile is valued by the executed score, and every submission that has
-    one counts as valid: statuses are a domain's own words. Give `evaluate` a ``metric`` that knows them.
+
+def turn_values(trajectory: Trajectory, measure: str) -> list[float | None]:
+    """Value of each turn's submission, None where it achieved nothing.
+
+    Args:
+        trajectory: of one episode.
+        measure: a key of `Outcome.details`. A valid submission is worth what stands there, or its score if that is
+            None (a competition without a leaderboard has no percentile). Where no outcome has that key, every executed
+            submission counts, by its score: statuses are a domain's own words. Give `evaluate` a ``metric`` that knows
+            them.
     """
     executed = [turn.executed for turn in trajectory.turns]
-    if any(outcome is not None and "percentile" in outcome.details for outcome in executed):
-        return [
-            outcome.details.get("percentile") if outcome is not None and outcome.status == "valid" else None
-            for outcome in executed
-        ]
-    return [None if outcome is None else outcome.score for outcome in executed]
+    if not any(outcome is not None and measure in outcome.details for outcome in executed):
+        return [None if outcome is None else outcome.score for outcome in executed]
+    return [None if outcome is None or outcome.status != "valid" else _value(outcome, measure) for outcome in executed]
 
 
-def _record(task: str, trajectory: Trajectory, values: Sequence[float | None]) -> EpisodeRecord:
-    achieved = [value for value in values if value is not None]
+def _value(outcome: Outcome, measure: str) -> float | None:
+    value = outcome.details.get(measure)
+    return outcome.score if value is None else float(value)
+
+
+def _best(values: Sequence[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _record(
+    task: str, trajectory: Trajectory, values: Sequence[float | None], others: Mapping[str, float | None]
+) -> EpisodeRecord:
+    answered = not any(isinstance(turn.decision, UnansweredDecision) for turn in trajectory.turns)
     return EpisodeRecord(
         task=task,
-        metric=max(achieved) if achieved else None,
-        known=trajectory.executed_score is not None,
+        metric=_best(values),
+        known=answered and trajectory.executed_score is not None,
         statuses=tuple("" if turn.executed is None else str(turn.executed.status) for turn in trajectory.turns),
         turn_metrics=tuple(values),
+        others=others,
     )

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 from wmrl_gym.algorithms.checkpoint import load_latest_checkpoint
-from wmrl_gym.algorithms.evaluation import Evaluation
+from wmrl_gym.algorithms.evaluation import Evaluation, turn_values
 from wmrl_gym.algorithms.evaluation import evaluate as evaluate_policy
 from wmrl_gym.cli.assembly import Domain, executor_for, prepare_torch
 from wmrl_gym.configs.schema import EvaluateConfig, EvaluationConfig, TasksConfig, TrainConfig
-from wmrl_gym.core import Executor
-from wmrl_gym.reporting.progress import duration
+from wmrl_gym.configs.validation import ConfigError
+from wmrl_gym.core import Executor, Trajectory
+from wmrl_gym.reporting.evaluation_files import show, write_evaluation
+from wmrl_gym.reporting.evaluation_tables import EvaluationTables, evaluation_tables
 from wmrl_gym.reporting.run_directory import RunDirectory
-from wmrl_gym.reporting.table import measures_of
 
 
 def evaluate(config: EvaluateConfig) -> int:
-    """Measure an agent and print the result task by task."""
+    """Measure an agent, print the result task by task, and write it if there is a place for it.
+
+    Raises:
+        ConfigError: if no task is held out.
+    """
     run = None if config.run is None else RunDirectory.open(config.run)
     if run is not None:
         trained = TrainConfig.from_mapping(run.config())
@@ -31,24 +35,35 @@ def evaluate(config: EvaluateConfig) -> int:
     prepare_torch(config.threads)
     console = Console()
     domain = Domain(config.env, config.tasks)
+    if not domain.held_out:
+        raise ConfigError("'tasks.held_out' is empty: name the tasks to evaluate on")
     policy = config.policy.build()
-    checkpoint = None
+    name, stem = _agent(config), "evaluation"
     if run is not None:
         checkpoint, state = _newest_checkpoint(run)
         policy.load_state_dict(state["policy"])
         console.print(f"agent of {checkpoint}", highlight=False)
+        name, stem = f"{run.path.name}, {checkpoint.name}", f"evaluation-{checkpoint.name}-s{config.seed}"
     with executor_for(config.execution, domain) as executor:
-        result = evaluate_held_out(policy, domain, executor, config.evaluation, config.seed)
-    _print(result, config.tasks, domain.categories, console)
-    if run is not None and checkpoint is not None:
-        run.write_json(f"evaluation-{checkpoint.name}-s{config.seed}.json", as_data(result))
+        result = evaluate_held_out(policy, domain, executor, config.evaluation, config.seed, config.tasks)
+    tables = tables_of(result, config, domain, f"{name}: held-out, avg@{result.samples}")
+    show(tables, console)
+    folder = config.output or (None if run is None else run.path)
+    if folder is not None:
+        paths = write_evaluation(folder, stem, as_data(result), tables, {"agent": name, "seed": config.seed})
+        console.print(f"wrote {paths[0].with_suffix('')}.json, .md and .tex", highlight=False, soft_wrap=True)
     return 0
 
 
 def evaluate_held_out(
-    policy: Any, domain: Domain, executor: Executor, config: EvaluationConfig, seed: int
+    policy: Any,
+    domain: Domain,
+    executor: Executor,
+    config: EvaluationConfig,
+    seed: int,
+    tasks: TasksConfig | None = None,
 ) -> Evaluation:
-    """Play the held-out tasks, everything executed."""
+    """Play the held-out tasks, everything executed; valued by the measures that ``tasks`` names, else by percentile."""
     return evaluate_policy(
         policy,
         domain.env_fns(domain.held_out, len(domain.held_out) * config.samples),
@@ -58,12 +73,38 @@ def evaluate_held_out(
         temperature=config.temperature,
         seed=seed,
         reset_options=domain.reset_options,
+        metric=None if tasks is None else _values_of(tasks.measure),
+        others=None if tasks is None else {name: _values_of(name) for name in tasks.also},
+    )
+
+
+def tables_of(result: Evaluation, config: EvaluateConfig, domain: Domain, title: str) -> EvaluationTables:
+    """The tables of an evaluation made with a configuration."""
+    return evaluation_tables(
+        as_data(result),
+        title=title,
+        measure=config.tasks.measure,
+        categories=domain.categories,
+        k=config.evaluation.k,
+        success=config.evaluation.success,
     )
 
 
 def as_data(result: Evaluation) -> dict[str, Any]:
     """An evaluation as plain data, with the values that a table needs."""
     return {**result.to_dict(), "scores": result.scores(), "valid": result.valid()}
+
+
+def _values_of(measure: str) -> Callable[[Trajectory], list[float | None]]:
+    return partial(turn_values, measure=measure)
+
+
+def _agent(config: EvaluateConfig) -> str:
+    """What the agent is called in titles: its kind, and which one of them."""
+    names = (config.policy.arguments.get(key) for key in ("model", "path", "adapter", "directory"))
+    which = next((str(name) for name in names if isinstance(name, str | Path)), None)
+    kind = config.policy.target.rpartition(".")[2].removeprefix("load_")
+    return kind if which is None else f"{kind} {which}"
 
 
 def _newest_checkpoint(run: RunDirectory) -> tuple[Path, dict[str, Any]]:
@@ -74,27 +115,3 @@ def _newest_checkpoint(run: RunDirectory) -> tuple[Path, dict[str, Any]]:
             "  wait for its first one, or evaluate the untrained agent without run="
         )
     return newest
-
-
-def _print(result: Evaluation, tasks: TasksConfig, categories: Mapping[str, str] | None, console: Console) -> None:
-    columns = {tasks.measure: result.scores()}
-    if tasks.measure == "percentile":
-        columns["valid"] = result.valid()
-    table = Table(title=f"held-out, avg@{result.samples}", title_justify="left", box=box.SIMPLE_HEAVY)
-    table.add_column("task")
-    for heading in columns:
-        table.add_column(heading, justify="right")
-    for task in result.scores():
-        rows = [values[task] for values in columns.values()]
-        table.add_row(task, *(f"{sum(row) / len(row):.1%}" if row else "-" for row in rows))
-    console.print(table)
-    for measure in measures_of(tasks.measure, None, as_data(result), categories):
-        if measure.after is not None:
-            bounds = f"{measure.after.low:.1%} to {measure.after.high:.1%}"
-            console.print(
-                f" mean {measure.name}: {measure.after.estimate:.1%} (95 % interval {bounds})", highlight=False
-            )
-    console.print(
-        f" {result.executions} executions in {duration(result.seconds)}, {result.unknown} episodes without a result",
-        highlight=False,
-    )

@@ -77,6 +77,8 @@ def cold_start(config: SupervisedConfig) -> int:
 
 def _check(config: SupervisedConfig) -> None:
     """Refuse settings that contradict each other, before anything is made."""
+    if config.policy is not None:
+        config.policy.require_trainable()
     if config.policy is not None and config.start is not None:
         raise ConfigError(
             f"'start' is {config.start}, but it is for the nano agent, and policy is '{config.policy.target}'\n"

@@ -183,7 +183,7 @@ class Run:
             config = replace(config, samples=config.samples_during)
         episodes = len(self.domain.held_out) * config.samples
         progress.stage(f"evaluating {when.split('-')[0]} training: {episodes} held-out episodes, all executed")
-        result = evaluate_held_out(policy, self.domain, executor, config, self.config.seed)
+        result = evaluate_held_out(policy, self.domain, executor, config, self.config.seed, self.config.tasks)
         self.directory.write_json(f"{when}.json", as_data(result))
 
     def _logs(self, first_step: int) -> list[MetricsLog]:
@@ -230,6 +230,7 @@ class Run:
 def check(config: TrainConfig) -> None:
     """Refuse parts that cannot be made or do not go together, before the run has a folder."""
     config.algorithm.build()
+    config.policy.require_trainable()
     proxy = config.proxy.build()
     if config.world_model is None:
         fraction = proxy.anchors.fraction

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +25,8 @@ class TasksConfig:
     measure: str = "percentile"
     """What a task's score is called where it is reported. Percentiles have the share of valid submissions beside them;
     scores that are all 0 or 1, as successes are, the shares of tasks in which all of k episodes succeed, and any."""
+    also: list[str] = field(default_factory=list)
+    """Further numbers of a valid submission that `wmrl evaluate` reports: keys of `Outcome.details`."""
 
     def __post_init__(self) -> None:
         """Refuse an empty list."""
@@ -39,6 +41,12 @@ class EvaluationConfig:
     samples: int = 8
     """k of avg@k: episodes per task."""
     temperature: float = 0.8
+    k: int | None = None
+    """k of pass@k and All@k, which `wmrl evaluate` reports; None is `samples`. With fewer, the estimates of every
+    choice of k among the samples are averaged."""
+    success: Literal["valid"] | float = "valid"
+    """When an episode counts as a success for them: with a valid submission, or with a score of at least a number.
+    Scores that are all 0 or 1 are successes by themselves."""
     before: bool = True
     after: bool = True
     every: int | None = None
@@ -167,6 +175,8 @@ class EvaluateConfig:
     execution: ExecutionConfig
     evaluation: EvaluationConfig
     run: Path | None = None
+    output: Path | None = None
+    """Folder for the result as JSON, Markdown and LaTeX; None writes it into the run, if there is one."""
     seed: int = 0
     threads: int | None = None
 

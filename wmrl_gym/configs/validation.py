@@ -72,6 +72,18 @@ class Component:
         arguments = {key: build(value) for key, value in self.arguments.items()}
         return function(**arguments, **extra)
 
+    def require_trainable(self) -> None:
+        """Refuse a policy that says of itself that it can only act.
+
+        Raises:
+            ConfigError: if the target has an attribute ``trainable`` that is False.
+        """
+        if getattr(import_target(self.target, self.where), "trainable", True) is False:
+            raise ConfigError(
+                f"'{self.where}._target_' is '{self.target}', which acts and cannot be trained\n"
+                "  evaluate it with `wmrl evaluate`; to train, choose policy=causal_lm, policy=smollm2 or policy=nano."
+            )
+
     def takes(self, argument: str) -> bool:
         """Whether the target has an argument of this name."""
         return argument in argument_types(import_target(self.target, self.where))

@@ -98,6 +98,14 @@ class OpenAIEngine:
         Raises:
             ImportError: if the extra ``openai`` is not installed.
         """
+        return self.generate_each(prompts, [sampling] * len(prompts))
+
+    def generate_each(self, prompts: Sequence[Prompt], samplings: Sequence[Sampling]) -> list[Answer]:
+        """`generate` with sampling settings for each prompt: equal prompts with other seeds get other answers.
+
+        Raises:
+            ImportError: if the extra ``openai`` is not installed.
+        """
         try:
             import openai  # noqa: F401
         except ImportError as error:
@@ -107,14 +115,14 @@ class OpenAIEngine:
         started = time.perf_counter()
         # A thread of its own, because the caller may already run an event loop (a notebook does).
         with ThreadPoolExecutor(1, thread_name_prefix="openai-engine") as thread:
-            answers = thread.submit(asyncio.run, self._all(prompts, sampling)).result()
+            answers = thread.submit(asyncio.run, self._all(prompts, samplings)).result()
         share = (time.perf_counter() - started) / len(prompts)
         return [replace(answer, seconds=share) for answer in answers]
 
     def close(self) -> None:
         """Nothing is held between calls."""
 
-    async def _all(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Answer]:
+    async def _all(self, prompts: Sequence[Prompt], samplings: Sequence[Sampling]) -> list[Answer]:
         from openai import AsyncOpenAI, Timeout
 
         key = self._api_key or os.environ.get("OPENAI_API_KEY") or "none"
@@ -125,7 +133,8 @@ class OpenAIEngine:
             max_retries=0,  # ours know of broken bodies too
             timeout=Timeout(self.timeout, connect=self.connect_timeout),
         ) as client:
-            return await asyncio.gather(*(self._one(client, prompt, sampling, batch) for prompt in prompts))
+            pairs = zip(prompts, samplings, strict=True)
+            return await asyncio.gather(*(self._one(client, prompt, sampling, batch) for prompt, sampling in pairs))
 
     async def _one(self, client: Any, prompt: Prompt, sampling: Sampling, batch: _Batch) -> Answer:
         async with batch.turn:
