@@ -38,6 +38,16 @@ def run_configured(options: argparse.Namespace) -> int:
         from wmrl_gym.cli.supervised import cold_start
 
         return cold_start(to_dataclass(SupervisedConfig, plain))
+    if options.command == "corpus":
+        from wmrl_gym.cli.corpus import corpus
+        from wmrl_gym.configs.fidelity_schema import CorpusConfig
+
+        return corpus(to_dataclass(CorpusConfig, plain), plain)
+    if options.command == "fidelity":
+        from wmrl_gym.cli.fidelity import fidelity
+        from wmrl_gym.configs.fidelity_schema import FidelityConfig
+
+        return fidelity(to_dataclass(FidelityConfig, plain), plain)
     from wmrl_gym.cli.evaluate import evaluate
 
     return evaluate(to_dataclass(EvaluateConfig, plain))

@@ -99,6 +99,8 @@ def build_parser() -> argparse.ArgumentParser:
     _add_train(commands)
     _add_sft(commands)
     _add_evaluate(commands)
+    _add_corpus(commands)
+    _add_fidelity(commands)
     _add_report(commands)
     _add_compare(commands)
     _add_competitions(commands)
@@ -156,6 +158,30 @@ def _add_evaluate(commands: argparse._SubParsersAction[argparse.ArgumentParser])
         help="measure an agent on held-out competitions",
         description="Run an agent on held-out competitions, everything really executed, and print avg@k.",
         epilog="Examples:\n  wmrl evaluate\n  wmrl evaluate run=runs/quickstart-... evaluation.samples=16\n",
+    )
+
+
+def _add_corpus(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    _add_configured(
+        commands,
+        "corpus",
+        help="write and execute solutions, for measuring world models",
+        description="Let several authors write solutions of the competitions, really execute them, and write it all "
+        "down. An interrupted call goes on where it was.",
+        epilog="Examples:\n  wmrl corpus output=solutions.jsonl.gz count=500\n"
+        "  wmrl corpus output=others.jsonl.gz authors.generator=0 authors.agent=1 agent.temperatures=[1.5]\n",
+    )
+
+
+def _add_fidelity(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    _add_configured(
+        commands,
+        "fidelity",
+        help="measure a world model against executed solutions",
+        description="Let a world model predict executed solutions, and report how well it does: JSON, Markdown and a "
+        "plot. An interrupted call goes on where it was.",
+        epilog="Examples:\n  wmrl fidelity corpus=solutions.jsonl.gz\n"
+        "  wmrl fidelity corpus=solutions.jsonl.gz world_model=llm_static_checker world_model.engine.path=some/model\n",
     )
 
 

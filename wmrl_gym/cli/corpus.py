@@ -1,0 +1,154 @@
+"""``wmrl corpus``: solutions by several authors with what really became of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from wmrl_gym.cli.assembly import Domain, executor_for, prepare_torch
+from wmrl_gym.configs.fidelity_schema import CorpusConfig
+from wmrl_gym.configs.validation import ConfigError, unknown_key
+from wmrl_gym.envs.mle_dojo.env import MLEDojoEnv
+from wmrl_gym.execution.environment import installed_versions
+from wmrl_gym.execution.limits import SandboxLimits
+from wmrl_gym.reporting.fidelity.authors import WRITERS
+from wmrl_gym.reporting.fidelity.corpus_file import Header, Record, data_digest, read_corpus, write_corpus
+from wmrl_gym.reporting.fidelity.corpus_writing import BLOCK, Agent, Plan, write_blocks
+from wmrl_gym.reporting.fidelity.work_file import OtherWork, WorkFile
+
+_DRAWING = ("seed", "count", "authors", "agent", "policy", "tasks", "env")
+"""The settings that decide what is drawn and what comes of it."""
+
+
+def corpus(config: CorpusConfig, plain: dict[str, Any]) -> int:
+    """Write ``config.output``, going on with an interrupted call's work.
+
+    Raises:
+        ConfigError: if the output cannot be written, or is there and was drawn otherwise.
+        OtherWork: if interrupted work with other settings lies there.
+    """
+    console = Console()
+    _check_output(config.output)
+    _check_authors(config)
+    domain = Domain(config.env, config.tasks)
+    names = [*domain.train, *domain.held_out]
+    environments = mle_dojo_environments(domain, names, BLOCK)
+    header = circumstances(environments[0], _drawing(plain))
+    if config.output.is_file():
+        _check_finished(config, header)
+        console.print(f"{config.output} is finished already, with these settings", highlight=False)
+        return 0
+    work = WorkFile(config.output.with_name(config.output.name + ".part"), dataclasses.asdict(header))
+    plan = Plan(config.seed, config.authors, names)
+    with executor_for(config.execution, domain) as executor:
+        try:
+            records = write_blocks(
+                plan,
+                config.count,
+                environments,
+                _agent(config),
+                executor,
+                work,
+                lambda done: console.print(f"{done} of {config.count} solutions", highlight=False),
+            )
+        except KeyboardInterrupt:
+            console.print("stopped; the same command goes on from here")
+            return 130
+    write_corpus(config.output, header, records)
+    work.path.unlink()
+    for line in summary(records):
+        console.print(line, highlight=False)
+    size = config.output.stat().st_size / 1e3
+    console.print(f"wrote {config.output} ({size:.0f} kB): wmrl fidelity corpus={config.output}", highlight=False)
+    return 0
+
+
+def _drawing(plain: dict[str, Any]) -> dict[str, Any]:
+    """What decides the content, but not where the data lie on this machine: the data have digests of their own."""
+    chosen = {key: plain[key] for key in _DRAWING}
+    return {**chosen, "env": {key: value for key, value in chosen["env"].items() if key != "data_root"}}
+
+
+def mle_dojo_environments(domain: Domain, names: Sequence[str], count: int) -> list[MLEDojoEnv]:
+    """Environments that play any of these competitions.
+
+    Raises:
+        ConfigError: if the environment is of another domain.
+    """
+    environments = []
+    for make in domain.env_fns(list(names), count):
+        environment = make()
+        if not isinstance(environment, MLEDojoEnv):
+            raise ConfigError(
+                f"env makes a {type(environment).__name__}, but a corpus holds scripts for competitions\n"
+                "  choose env=mle_dojo or env=mle_dojo_compact."
+            )
+        environments.append(environment)
+    return environments
+
+
+def circumstances(environment: MLEDojoEnv, config: dict[str, Any]) -> Header:
+    """What solutions that are executed now belong to."""
+    limits = getattr(environment.runner, "sandbox_limits", None) or SandboxLimits()
+    return Header(
+        config=config,
+        data={name: data_digest(competition) for name, competition in sorted(environment.competitions.items())},
+        ladder=dataclasses.asdict(environment.ladder),
+        limits=dataclasses.asdict(limits),
+        versions={"python": platform.python_version(), **installed_versions()},
+    )
+
+
+def summary(records: Sequence[Record]) -> list[str]:
+    """How many of which author ended how."""
+    lines = []
+    for author in sorted({record.author for record in records}):
+        statuses = Counter(record.status for record in records if record.author == author)
+        counts = ", ".join(f"{number} {status}" for status, number in statuses.most_common())
+        lines.append(f"{author}: {statuses.total()} ({counts})")
+    return lines
+
+
+def _agent(config: CorpusConfig) -> Agent | None:
+    if config.policy is None or not config.authors.get("agent", 0):
+        return None
+    prepare_torch(config.threads)
+    settings = config.agent
+    return Agent(settings.name, config.policy.build(), tuple(settings.temperatures), settings.revised)
+
+
+def _check_authors(config: CorpusConfig) -> None:
+    for name in config.authors:
+        if name not in (*WRITERS, "agent"):
+            raise unknown_key("authors", name, (*WRITERS, "agent"))
+    if config.agent.name in WRITERS:
+        raise ConfigError(f"'agent.name' is {config.agent.name}, which another author is called: choose another name")
+
+
+def _check_output(output: Path) -> None:
+    """Refuse now what could not be written after hours of executing."""
+    if output.is_dir():
+        raise ConfigError(f"'output' is {output}, a folder: name a file, for example {output / 'solutions.jsonl.gz'}")
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=output.parent):
+            pass
+    except OSError as error:
+        raise ConfigError(f"'output' is {output}, which cannot be written ({error}): name another file") from error
+
+
+def _check_finished(config: CorpusConfig, header: Header) -> None:
+    output, found = config.output, read_corpus(config.output)
+    same = found.headers[0].config == header.config and found.headers[0].data == header.data
+    if not same or len(found.records) != config.count:
+        raise OtherWork(
+            f"'{output}' is there already, drawn with other settings or from other data\n"
+            "  choose another output, or delete the file to write it anew."
+        )

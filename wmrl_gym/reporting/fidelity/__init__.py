@@ -1,0 +1,1 @@
+"""How far a world model's word can be trusted: executed solutions, predictions of them, and what the two say."""
