@@ -32,8 +32,8 @@ def cold_start(config: SupervisedConfig) -> int:
     """
     from wmrl_gym.algorithms.supervised import SupervisedStep, fine_tune
     from wmrl_gym.policies.nano import load_nano_agent
-    from wmrl_gym.policies.nano_corpus.tasks import training_tasks
     from wmrl_gym.policies.nano_corpus.new_agent import corpus, new_nano_agent
+    from wmrl_gym.policies.nano_corpus.tasks import training_tasks
 
     _check(config)
     settings = config.settings.build()
