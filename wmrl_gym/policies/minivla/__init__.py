@@ -7,7 +7,8 @@ Example::
 """
 
 from wmrl_gym.policies.minivla.cloning_loss import action_token_loss
+from wmrl_gym.policies.minivla.loading import load_minivla
 from wmrl_gym.policies.minivla.policy import MiniVLAPolicy
-from wmrl_gym.policies.minivla.tiny import tiny_minivla
+from wmrl_gym.policies.minivla.tiny import load_tiny_minivla, tiny_minivla
 
-__all__ = ["MiniVLAPolicy", "action_token_loss", "tiny_minivla"]
+__all__ = ["MiniVLAPolicy", "action_token_loss", "load_minivla", "load_tiny_minivla", "tiny_minivla"]

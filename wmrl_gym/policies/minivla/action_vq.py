@@ -1,8 +1,9 @@
 """Chunks of actions as a few codes: the residual vector quantiser MiniVLA takes from VQ-BeT.
 
-The layout is that of jayLEE0301/vq_bet_official (vqvae/vqvae.py): an encoder and a decoder with two hidden layers of 128
-units, and one codebook per round. Code k of round q names a vector; a chunk's latent is the sum of its vectors. Each
-round quantises what the rounds before it left over. LIBERO's quantiser writes 8 actions of 7 numbers as 7 codes of 128.
+The layout is that of jayLEE0301/vq_bet_official (vqvae/vqvae.py): an encoder and a decoder with two hidden layers of
+128 units, and one codebook per round. Code k of round q names a vector; a chunk's latent is the sum of its vectors, and
+each round quantises what the rounds before it left over. LIBERO's quantiser writes 8 actions of 7 numbers as 7 codes,
+each one of 128.
 
 The original's evaluation plays the first action of a chunk and asks again; here a chunk is played whole.
 """
@@ -60,7 +61,7 @@ class ActionVQ(nn.Module):
 
     @torch.no_grad()
     def encode(self, actions: torch.Tensor) -> torch.Tensor:
-        """Codes, shape (B, rounds), of chunks, shape (B, horizon, 7): the nearest vector to what is left, each round."""
+        """Codes, shape (B, rounds), of chunks, shape (B, horizon, 7): each round the vector nearest to what is left."""
         left = self.encoder(actions.flatten(1) / self.action_scale)
         chosen = []
         for book in self.codebooks:

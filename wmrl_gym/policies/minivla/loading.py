@@ -14,8 +14,10 @@ from wmrl_gym.policies.causal_lm import add_lora
 from wmrl_gym.policies.minivla.action_scale import ActionScale
 from wmrl_gym.policies.minivla.action_tokens import ActionCodec, BinnedActions
 from wmrl_gym.policies.minivla.action_vq import ActionVQ, VQActions
+from wmrl_gym.policies.minivla.images import CROP_AREA
 from wmrl_gym.policies.minivla.model import MiniVLAConfig, MiniVLAModel
 from wmrl_gym.policies.minivla.policy import MiniVLAPolicy
+from wmrl_gym.policies.minivla.timm_weights import current_name
 
 MODEL_TYPE = "minivla"
 
@@ -50,7 +52,7 @@ def save_minivla(policy: MiniVLAPolicy, directory: str | Path) -> None:
     policy.tokenizer.save_pretrained(folder)
     tied = model.causal_lm.config.tie_word_embeddings
     weights = {
-        name: values.contiguous()
+        current_name(name): values.contiguous()
         for name, values in model.state_dict().items()
         if not (tied and name == "language.lm_head.weight")
     }
@@ -66,6 +68,7 @@ def load_minivla(
     vq_path: str | Path | None = None,
     tokenizer_path: str | Path | None = None,
     cameras: Sequence[str] | None = None,
+    center_crop: bool | None = None,
     train_vision: bool = False,
     lora_rank: int | None = None,
     lora_alpha: int | None = None,
@@ -85,6 +88,7 @@ def load_minivla(
         tokenizer_path: folder or hub name of the language model's tokenizer, for a Stanford checkpoint; None for
             the hub name the checkpoint's language model has.
         cameras: which pictures the model sees; None for the checkpoint's own.
+        center_crop: whether the middle nine tenths of a picture are cut out; None for what the checkpoint says.
         train_vision: whether the vision backbones learn, too.
         lora_rank: train low-rank adapters of the language model (and the projector) instead of all its weights;
             needs the extra `wmrl-gym[lora]`.
@@ -125,6 +129,8 @@ def load_minivla(
         model.language = add_lora(model.language, lora_rank, lora_alpha)
     if cameras is not None:
         parts["cameras"] = tuple(cameras)
+    if center_crop is not None:
+        parts["crop_area"] = CROP_AREA if center_crop else None
     return MiniVLAPolicy(
         model,
         **parts,
@@ -170,14 +176,17 @@ def load_weights(model: MiniVLAModel, weights: dict[str, torch.Tensor], source: 
     Raises:
         ValueError: if names or shapes differ.
     """
-    tied = {"language.lm_head.weight"} if model.causal_lm.config.tie_word_embeddings else set()
-    expected = {name: tuple(values.shape) for name, values in model.state_dict().items()}
-    given = {name: tuple(values.shape) for name, values in weights.items()}
-    wrong = sorted(name for name in (expected.keys() | given.keys()) - tied if expected.get(name) != given.get(name))
+    own = model.state_dict()
+    names = {current_name(name): name for name in own}
+    given = {current_name(name): values for name, values in weights.items()}
+    if model.causal_lm.config.tie_word_embeddings:
+        given["language.lm_head.weight"] = given.get("language.model.embed_tokens.weight", torch.empty(0))
+    shapes = {name: tuple(values.shape) for name, values in given.items()}
+    expected = {name: tuple(own[names[name]].shape) for name in names}
+    wrong = sorted(name for name in expected.keys() | shapes.keys() if expected.get(name) != shapes.get(name))
     if wrong:
-        name = wrong[0]
         raise ValueError(
-            f"{source} does not fit the model in {len(wrong)} tensors, for example {name}: "
-            f"the file has {given.get(name)}, the model {expected.get(name)}"
+            f"{source} does not fit the model in {len(wrong)} tensors, for example {wrong[0]}: "
+            f"the file has {shapes.get(wrong[0])}, the model {expected.get(wrong[0])}"
         )
-    model.load_state_dict(weights, strict=False)
+    model.load_state_dict({names[name]: values for name, values in given.items()})

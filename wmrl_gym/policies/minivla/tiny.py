@@ -9,12 +9,15 @@ It runs in milliseconds on a CPU, for tests and for cold starts on small data.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from wmrl_gym.policies.minivla.action_scale import ActionScale
 from wmrl_gym.policies.minivla.action_tokens import BinnedActions
+from wmrl_gym.policies.minivla.loading import load_minivla
 from wmrl_gym.policies.minivla.model import MiniVLAConfig, MiniVLAModel
 from wmrl_gym.policies.minivla.policy import MiniVLAPolicy
 from wmrl_gym.policies.minivla.prompting import add_action_tokens, prompt_text
@@ -34,8 +37,12 @@ INSTRUCTIONS = (
 """LIBERO-Long's ten instructions, from whose words the tiny tokenizer learns its merges."""
 
 
-def tiny_tokenizer() -> Any:
-    """A byte-level BPE tokenizer with Qwen's special tokens, for which the words of LIBERO-Long are single tokens."""
+def tiny_tokenizer(*, action_tokens: bool = True) -> Any:
+    """A byte-level BPE tokenizer with Qwen's special tokens, for which the words of LIBERO-Long are single tokens.
+
+    Args:
+        action_tokens: whether the 256 action tokens are added, too.
+    """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -55,7 +62,8 @@ def tiny_tokenizer() -> Any:
         pad_token="<|endoftext|>",
         additional_special_tokens=["<|im_start|>", "<|im_end|>"],
     )
-    add_action_tokens(tokenizer)
+    if action_tokens:
+        add_action_tokens(tokenizer)
     return tokenizer
 
 
@@ -130,3 +138,39 @@ def tiny_minivla(
         train_vision=train_vision,
         **settings,
     )
+
+
+def load_tiny_minivla(
+    path: str | Path | None = None,
+    *,
+    seed: int = 0,
+    actions_per_decision: int = 8,
+    train_vision: bool = True,
+    cameras: Sequence[str] = ("agentview",),
+    device: torch.device | str = "cpu",
+    batch_size: int | None = None,
+) -> MiniVLAPolicy:
+    """A tiny policy from a folder (a cold start's, say), or a new one with random weights.
+
+    Args:
+        path: folder; None for new weights.
+        seed: of new weights.
+        actions_per_decision: actions in a chunk, n; a folder must have been written with the same.
+        train_vision: whether the vision backbones learn, too.
+        cameras: which pictures it sees.
+        device: where the model is moved to.
+        batch_size: most decisions made at the same time; None for all.
+
+    Raises:
+        ValueError: if the folder's policy decides on chunks of another length.
+    """
+    settings: dict[str, Any] = {"train_vision": train_vision, "device": device, "batch_size": batch_size}
+    if path is None:
+        return tiny_minivla(seed, actions_per_decision=actions_per_decision, cameras=cameras, **settings)
+    policy = load_minivla(path, cameras=cameras, local_files_only=True, **settings)
+    if policy.codec.actions_per_decision != actions_per_decision:
+        raise ValueError(
+            f"the policy in {path} decides on chunks of {policy.codec.actions_per_decision} actions, and "
+            f"actions_per_decision is {actions_per_decision}: give the same number to policy and environment"
+        )
+    return policy
