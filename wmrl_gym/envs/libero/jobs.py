@@ -66,6 +66,8 @@ class Privileged:
     """Angles of the arm's joints, shape (7,), radians."""
     objects: dict[str, NDArray[np.float64]]
     """Position and quaternion (w, x, y, z) of each movable object, shape (7,)."""
+    radii: dict[str, float]
+    """Of the circle around each movable object, seen from above (m)."""
     furniture: dict[str, NDArray[np.float64]]
     """The same of each fixture."""
     sites: dict[str, NDArray[np.float64]]

@@ -82,7 +82,7 @@ class SimulatorPool:
             if self._closed:
                 raise SimulatorError("the pool of simulators is closed")
             self._queue.append(_Queued(job, future))
-            self._wake.notify()
+            self._wake.notify_all()
         return future
 
     def close(self) -> None:
@@ -108,13 +108,26 @@ class SimulatorPool:
 
     def _next(self, worker: _Worker) -> _Queued | None:
         with self._wake:
-            self._wake.wait_for(lambda: self._queue or self._closed)
-            if self._closed:
+            worker.is_idle = True
+            self._wake.wait_for(lambda: self._closed or self._choose(worker) is not None)
+            chosen = self._choose(worker)
+            if self._closed or chosen is None:
                 return None
-            # Building a simulator costs more than hundreds of steps, so jobs whose task is loaded go first.
-            chosen = next((q for q in self._queue if q.job.task in worker.loaded), self._queue[0])
             self._queue.remove(chosen)
+            worker.is_idle = False
+            # A job that was left to this worker may now be for another one.
+            self._wake.notify_all()
             return chosen
+
+    def _choose(self, worker: _Worker) -> _Queued | None:
+        """The oldest job whose task is loaded here, else the oldest that no other idle process has loaded.
+
+        Building a task's simulator costs as much as two hundred steps.
+        """
+        elsewhere = {task for other in self._workers if other.is_idle and other is not worker for task in other.loaded}
+        loaded = (queued for queued in self._queue if queued.job.task in worker.loaded)
+        others = (queued for queued in self._queue if queued.job.task not in elsewhere)
+        return next(loaded, None) or next(others, None)
 
     def _run(self, worker: _Worker, job: Job) -> JobResult:
         problem = ""
@@ -144,6 +157,7 @@ class _Worker:
     def __init__(self, capacity: int) -> None:
         self.process: subprocess.Popen[bytes] | None = None
         self.loaded: tuple[TaskReference, ...] = ()
+        self.is_idle = False
         self.losses = 0
         self._capacity = capacity
         self._connection: Connection | None = None

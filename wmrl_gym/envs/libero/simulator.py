@@ -41,6 +41,7 @@ class Simulator:
             ignore_done=True,
         )
         self._env = self._wrapper.env
+        _forget_sources()
         # Measurements are read from the simulation when they are wanted, not 25 times a step.
         for name in self._env.observation_names:
             self._env.modify_observable(name, "enabled", False)
@@ -158,6 +159,7 @@ class Simulator:
             initial_state=np.array(flat, np.float64),
             arm=np.array(data.qpos[env.robots[0]._ref_joint_pos_indexes], np.float64),
             objects={name: pose(name) for name in env.objects_dict},
+            radii={name: float(thing.horizontal_radius) for name, thing in env.objects_dict.items()},
             furniture={name: pose(name) for name in env.fixtures_dict if name in env.obj_body_id},
             sites={name: np.array(data.get_site_xpos(name), np.float64) for name in env.object_sites_dict},
         )
@@ -165,3 +167,10 @@ class Simulator:
     def close(self) -> None:
         """Free the simulation and its renderer."""
         self._wrapper.close()
+
+
+def _forget_sources() -> None:
+    """Compile an empty model, so that MuJoCo lets go of the sources of the last one: half a gigabyte of textures."""
+    import mujoco
+
+    mujoco.MjModel.from_xml_string("<mujoco/>")

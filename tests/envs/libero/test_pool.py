@@ -1,0 +1,85 @@
+"""A simulator that hangs or dies is replaced, and nobody notices but by the clock."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+
+import pytest
+
+from tests.envs.libero.conftest import SMALL, SOUP_AND_SAUCE, random_actions
+from wmrl_gym.envs.libero.jobs import Job, JobResult
+from wmrl_gym.envs.libero.pool import SimulatorError, SimulatorPool
+
+
+def test_settings_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(ValueError, match="must be positive"):
+        SimulatorPool(workers=0)
+
+
+def test_a_closed_pool_takes_no_jobs(settled_free_job: Job) -> None:
+    pool = SimulatorPool(1)
+    pool.close()
+    assert not any(thread.is_alive() for thread in pool._threads if not thread.join(5.0))
+    with pytest.raises(SimulatorError, match="closed"):
+        pool.submit(settled_free_job)
+
+
+def test_processes_that_cannot_start_fail_the_job_for_good(
+    settled_free_job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    pool = SimulatorPool(1)
+    with pytest.raises(SimulatorError, match=r"failed 3 times(.|\n)*exit code 1"):
+        pool.submit(settled_free_job).result(60)
+    assert pool.restarts == 3
+    pool.close()
+
+
+@pytest.fixture
+def settled_free_job() -> Job:
+    return Job(SOUP_AND_SAUCE, random_actions(1)[0], random_actions(1))
+
+
+@pytest.mark.sim
+def test_a_hanging_process_is_replaced_and_the_result_is_the_same(
+    pool: SimulatorPool, settled: JobResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = Job(SOUP_AND_SAUCE, settled.snapshot, random_actions(8), SMALL)
+    expected, restarts = pool.submit(job).result(), pool.restarts
+    stopped = pool.process_ids[0]
+    os.kill(stopped, signal.SIGSTOP)
+    monkeypatch.setattr(pool, "timeout", 3.0)
+    future = pool.submit(job)
+    while pool.restarts == restarts:  # from here on, a busy machine may take longer than that
+        time.sleep(0.05)
+    monkeypatch.undo()
+    result = future.result()
+    assert pool.restarts == restarts + 1
+    assert pool.process_ids[0] != stopped
+    assert result.snapshot.key == expected.snapshot.key
+    assert (result.frames["agentview"] == expected.frames["agentview"]).all()
+
+
+@pytest.mark.sim
+def test_a_process_killed_at_work_is_replaced_and_the_result_is_the_same(
+    pool: SimulatorPool, settled: JobResult
+) -> None:
+    job = Job(SOUP_AND_SAUCE, settled.snapshot, random_actions(40))
+    expected, restarts = pool.submit(job).result(), pool.restarts
+    future = pool.submit(job)
+    threading.Timer(0.2, os.kill, (pool.process_ids[0], signal.SIGKILL)).start()
+    assert future.result().snapshot.key == expected.snapshot.key
+    assert pool.restarts == restarts + 1
+
+
+@pytest.mark.sim
+def test_a_job_that_cannot_be_done_fails_with_the_simulator_s_own_words(
+    pool: SimulatorPool, settled: JobResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wmrl_gym.envs.libero.pool.ATTEMPTS", 1)
+    with pytest.raises(SimulatorError, match=r"actions have shape \(1, 6\)"):
+        pool.submit(Job(SOUP_AND_SAUCE, settled.snapshot, random_actions(1)[:, :6])).result()
