@@ -82,6 +82,11 @@ gym.register(
     entry_point="wmrl_gym.envs.mle_dojo.env:MLEDojoEnv",
     nondeterministic=True,
 )
+gym.register(
+    id="wmrl/DSBench-v0",
+    entry_point="wmrl_gym.envs.dsbench.env:DSBenchEnv",
+    nondeterministic=True,
+)
 # Restoring a simulator's state is exact within one process, but its physics depend on the processor's arithmetic.
 gym.register(
     id="wmrl/LIBEROLong-v0",

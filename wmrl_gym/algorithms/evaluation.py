@@ -156,12 +156,12 @@ def turn_values(trajectory: Trajectory, measure: str) -> list[float | None]:
     Args:
         trajectory: of one episode.
         measure: a key of `Outcome.details`. A valid submission is worth what stands there, or its score if that is
-            None (a competition without a leaderboard has no percentile). Where no outcome has that key, every executed
-            submission counts, by its score: statuses are a domain's own words. Give `evaluate` a ``metric`` that knows
-            them.
+            None (a competition without a leaderboard has no percentile). Where no outcome has that key or
+            "percentile", every executed submission counts, by its score: statuses are a domain's own words. Give
+            `evaluate` a ``metric`` that knows them.
     """
     executed = [turn.executed for turn in trajectory.turns]
-    if not any(outcome is not None and measure in outcome.details for outcome in executed):
+    if not any(outcome is not None and {measure, "percentile"} & set(outcome.details) for outcome in executed):
         return [None if outcome is None else outcome.score for outcome in executed]
     return [None if outcome is None or outcome.status != "valid" else _value(outcome, measure) for outcome in executed]
 

@@ -31,10 +31,13 @@ def evaluate(config: EvaluateConfig) -> int:
     run = None if config.run is None else RunDirectory.open(config.run)
     if run is not None:
         trained = TrainConfig.from_mapping(run.config())
-        config = replace(config, env=trained.env, tasks=trained.tasks, policy=trained.policy)
+        config = replace(config, policy=trained.policy)
+        if config.held_out_of == "run":
+            config = replace(config, env=trained.env, tasks=trained.tasks)
     prepare_torch(config.threads)
     console = Console()
-    domain = Domain(config.env, config.tasks)
+    # Training tasks are not looked at: their data need not be here.
+    domain = Domain(config.env, replace(config.tasks, train=config.tasks.held_out))
     if not domain.held_out:
         raise ConfigError("'tasks.held_out' is empty: name the tasks to evaluate on")
     policy = config.policy.build()
@@ -74,7 +77,7 @@ def evaluate_held_out(
         seed=seed,
         reset_options=domain.reset_options,
         metric=None if tasks is None else _values_of(tasks.measure),
-        others=None if tasks is None else {name: _values_of(name) for name in tasks.also},
+        others=None if tasks is None else {n: _values_of(n) for n in tasks.also if n != tasks.measure},
     )
 
 

@@ -175,6 +175,8 @@ class EvaluateConfig:
     execution: ExecutionConfig
     evaluation: EvaluationConfig
     run: Path | None = None
+    held_out_of: Literal["run", "configuration"] = "run"
+    """Whose environment and held-out tasks a run is measured on: its own, or those of `env` and `tasks` here."""
     output: Path | None = None
     """Folder for the result as JSON, Markdown and LaTeX; None writes it into the run, if there is one."""
     seed: int = 0

@@ -55,6 +55,27 @@ class Competition:
     """Boards with at least one score; empty only where the raw score is asked for."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """The content of ``competition.json``, if there is one: category, split, who made the leaderboard, ..."""
+    description_file: Path | None = None
+    """Where the description lies; None is description.txt in the public folder."""
+    sample_file: str = "sample_submission.csv"
+    """Name of the sample submission in the public folder."""
+    rows_as_answers: bool = False
+    """Whether a submission has as many rows as the answers, whatever the sample submission has."""
+
+    @property
+    def description_path(self) -> Path:
+        """Where the description lies."""
+        return self.description_file or self.public_dir / "description.txt"
+
+    @property
+    def submission_rows(self) -> int:
+        """How many rows a submission has."""
+        return len(self.answers if self.rows_as_answers else self.sample_submission)
+
+    @property
+    def grading_key(self) -> Any:
+        """What beside a submission decides its grade, as plain data: for a cache."""
+        return [self.answers.to_csv(index=False), [list(board.scores) for board in self.leaderboards]]
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what was cached: a metric's class lives in a file, not in an importable module."""
@@ -79,7 +100,7 @@ class Competition:
     @cached_property
     def description(self) -> str:
         """The whole public description."""
-        return (self.public_dir / "description.txt").read_text(encoding="utf-8", errors="replace")
+        return self.description_path.read_text(encoding="utf-8", errors="replace")
 
     @cached_property
     def answers(self) -> pd.DataFrame:
@@ -89,7 +110,7 @@ class Competition:
     @cached_property
     def sample_submission(self) -> pd.DataFrame:
         """The public sample submission."""
-        return _read_table(self.name, self.public_dir / "sample_submission.csv")
+        return _read_table(self.name, self.public_dir / self.sample_file)
 
     @cached_property
     def overview(self) -> Overview:
@@ -167,6 +188,37 @@ def shared_competition(
     root = Path(data_root).expanduser() if data_root is not None else default_data_root()
     package = None if competitions_dir is None else str(competitions_dir)
     return _shared_competition(str(root), name, package, needs_leaderboard, _stamps(root / name))
+
+
+def ranked_by_mledojo(competition: Competition, competitions_dir: str | Path | None) -> Competition | None:
+    """The same data and answers, with the metric and the leaderboards of MLE-Dojo's package.
+
+    Args:
+        competition: one that has no leaderboards of its own.
+        competitions_dir: ``mledojo/competitions`` of a check-out; None takes an installed MLE-Dojo.
+
+    Returns:
+        None if MLE-Dojo's package has no metric or no leaderboard of that name.
+
+    Raises:
+        CompetitionError: if they cannot be read.
+    """
+    private = competition.answers_path.parent
+    package = _package_folders(competition.name, competitions_dir)
+    if not any((folder / "utils" / "metric.py").is_file() for folder in package):
+        return None
+    boards = _find_leaderboards(competition.name, private, package, needed=False)
+    if not boards:
+        return None
+    return Competition(
+        name=competition.name,
+        public_dir=competition.public_dir,
+        answers_path=competition.answers_path,
+        metric_path=_find_metric(competition.name, private, package),
+        leaderboards=boards,
+        sample_file=competition.sample_file,
+        rows_as_answers=competition.rows_as_answers,
+    )
 
 
 def _stamps(home: Path) -> tuple[tuple[str, int], ...]:

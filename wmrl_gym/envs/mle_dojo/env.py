@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import gymnasium as gym
 
 from wmrl_gym.core import ExpensiveRewardEnv, Outcome, Submission
 from wmrl_gym.envs.mle_dojo.actions import Action, parse_action
-from wmrl_gym.envs.mle_dojo.competition import Competition, CompetitionError, shared_competition
+from wmrl_gym.envs.mle_dojo.competition import Competition, CompetitionError
 from wmrl_gym.envs.mle_dojo.feedback import clip_middle, render_feedback
 from wmrl_gym.envs.mle_dojo.ladder import RewardLadder, Status
 from wmrl_gym.envs.mle_dojo.overview import OverviewStyle, render_overview
@@ -75,6 +75,8 @@ class MLEDojoEnv(ExpensiveRewardEnv[str, str]):
         ValueError: for settings that make no sense.
     """
 
+    runner_class: ClassVar[type[CompetitionRunner]] = CompetitionRunner
+    """Loads the competitions, and executes submissions to them."""
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 - Gymnasium's declaration
 
     def __init__(
@@ -95,7 +97,8 @@ class MLEDojoEnv(ExpensiveRewardEnv[str, str]):
         render_mode: str | None = None,
     ) -> None:
         """Load the competitions; nothing runs yet."""
-        _check_settings(max_turns, overview_style, feedback_chars, reward, score, render_mode)
+        _check_settings(max_turns, overview_style, feedback_chars, reward, render_mode)
+        _check_choice("score", score, self.runner_class.score_kinds)
         self.max_turns = max_turns
         self.overview_style = overview_style
         self.overview_chars = overview_chars
@@ -103,8 +106,7 @@ class MLEDojoEnv(ExpensiveRewardEnv[str, str]):
         self.reward_kind = reward
         self.render_mode = render_mode
         self.ladder = ladder if isinstance(ladder, RewardLadder) else RewardLadder(**(ladder or {}))
-        self.competitions = _load(competition, data_root, competitions_dir, needs_leaderboard=score == "percentile")
-        self.runner: Callable[[Submission], Outcome] = runner or CompetitionRunner(
+        own_runner = self.runner_class(
             data_root=data_root,
             sandbox_limits=_limits(sandbox_limits),
             ladder=self.ladder,
@@ -114,6 +116,8 @@ class MLEDojoEnv(ExpensiveRewardEnv[str, str]):
             feedback_style=overview_style,
             sandbox_start=sandbox_start,
         )
+        self.competitions: dict[str, Competition] = {name: own_runner.competition(name) for name in _names(competition)}
+        self.runner: Callable[[Submission], Outcome] = runner or own_runner
         self.observation_space = UnicodeText(MAX_OBSERVATION_CHARS)
         self.action_space = UnicodeText(MAX_ACTION_CHARS)
         self._episode: _Episode | None = None
@@ -275,23 +279,14 @@ class _Episode:
             self.best_percentile = max(percentile, self.best_percentile or 0.0)
 
 
-def _load(
-    competition: str | Sequence[str] | None,
-    data_root: str | Path | None,
-    competitions_dir: str | Path | None,
-    *,
-    needs_leaderboard: bool,
-) -> dict[str, Competition]:
+def _names(competition: str | Sequence[str] | None) -> list[str]:
     names = [competition] if isinstance(competition, str) else list(competition or [])
     if not names:
         raise CompetitionError(
             "no competition is named\n  make the environment with competition='titanic', say, or with several names. "
             "`wmrl competitions list` shows what there is."
         )
-    return {
-        name: shared_competition(data_root, name, competitions_dir, needs_leaderboard=needs_leaderboard)
-        for name in names
-    }
+    return names
 
 
 def _limits(limits: SandboxLimits | Mapping[str, float] | None) -> SandboxLimits | None:
@@ -303,7 +298,7 @@ def _limits(limits: SandboxLimits | Mapping[str, float] | None) -> SandboxLimits
 
 
 def _check_settings(
-    max_turns: int, overview_style: str, feedback_chars: int, reward: str, score: str, render_mode: str | None
+    max_turns: int, overview_style: str, feedback_chars: int, reward: str, render_mode: str | None
 ) -> None:
     if max_turns < 1:
         raise ValueError(f"env.max_turns is {max_turns}: an episode needs at least one turn")
@@ -312,9 +307,12 @@ def _check_settings(
     choices = {
         "overview_style": (overview_style, ("full", "compact")),
         "reward": (reward, ("improvement", "score")),
-        "score": (score, ("percentile", "raw")),
         "render_mode": (render_mode, (None, "ansi")),
     }
     for setting, (value, allowed) in choices.items():
-        if value not in allowed:
-            raise ValueError(f"env.{setting} is {value!r}: choose {' or '.join(map(repr, allowed))}")
+        _check_choice(setting, value, allowed)
+
+
+def _check_choice(setting: str, value: object, allowed: Sequence[object]) -> None:
+    if value not in allowed:
+        raise ValueError(f"env.{setting} is {value!r}: choose {' or '.join(map(repr, allowed))}")

@@ -10,7 +10,8 @@ import csv
 import io
 import math
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,6 +40,8 @@ class Grade:
     """Why it could not be scored, in words that the agent may read."""
     known: bool = True
     """False if the fault lies with the metric or the machine, so that nothing is known about the submission."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """Further numbers of a submission that was scored."""
 
     @property
     def valid(self) -> bool:
@@ -57,7 +60,7 @@ def grade_submission(competition: Competition, submission_csv: bytes) -> Grade:
     themselves, too, is at fault itself: then nothing is known about the submission.
     """
     try:
-        submission = _read(submission_csv, expected=competition.sample_submission)
+        submission = _read(submission_csv, competition)
         _refuse_missing(submission, competition)
     except _Unreadable as problem:
         return Grade(None, None, str(problem))
@@ -77,7 +80,7 @@ def grade_submission(competition: Competition, submission_csv: bytes) -> Grade:
     return Grade(raw_score, competition.percentile(raw_score))
 
 
-def _read(submission_csv: bytes, expected: pd.DataFrame) -> pd.DataFrame:
+def _read(submission_csv: bytes, competition: Competition) -> pd.DataFrame:
     import pandas as pd
 
     if not submission_csv.strip():
@@ -86,7 +89,9 @@ def _read(submission_csv: bytes, expected: pd.DataFrame) -> pd.DataFrame:
         raise _Unreadable(f"submission.csv has {len(submission_csv)} bytes, more than {MAX_BYTES}")
     if b"\x00" in submission_csv:
         raise _Unreadable("submission.csv is not a text file")
-    max_rows, max_columns = 4 * len(expected) + 1000, 4 * expected.shape[1] + 100
+    expected = competition.sample_submission
+    rows = competition.submission_rows
+    max_rows, max_columns = 4 * rows + 1000, 4 * expected.shape[1] + 100
     try:
         header = next(csv.reader(io.StringIO(submission_csv.partition(b"\n")[0].decode("utf-8-sig"))), [])
         if len(header) > max_columns:
@@ -95,9 +100,9 @@ def _read(submission_csv: bytes, expected: pd.DataFrame) -> pd.DataFrame:
     except (ValueError, csv.Error, OverflowError) as error:  # pandas' parser errors and bad UTF-8 are ValueErrors
         raise _Unreadable(f"submission.csv cannot be read as CSV: {_short(str(error))}") from error
     if len(submission) > max_rows:
-        raise _Unreadable(f"submission.csv has more than {max_rows} rows, expected {len(expected)}")
+        raise _Unreadable(f"submission.csv has more than {max_rows} rows, expected {rows}")
     if not len(submission):
-        raise _Unreadable(f"submission.csv has a header but no rows, expected {len(expected)} rows")
+        raise _Unreadable(f"submission.csv has a header but no rows, expected {rows} rows")
     return submission
 
 

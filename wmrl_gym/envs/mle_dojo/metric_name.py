@@ -19,7 +19,7 @@ _NAMES: tuple[tuple[str, str], ...] = (
     ("wmae", r"wmae|weighted mean absolute error"),
     ("mae", r"mae|mean[ _-]absolute[ _-]error"),
     ("mse", r"mse|mean[ _-]squared[ _-]error"),
-    ("qwk", r"qwk|quadratic weighted kappa|cohen_kappa_score"),
+    ("qwk", r"qwk|quadratic[ _]weighted[ _]kappa|cohen[ _]kappa([ _]score)?"),
     ("mcc", r"mcc|matthews"),
     ("logloss", r"log[ _-]?loss|logarithmic loss|cross[ _-]entropy"),
     ("auc", r"roc[ _-]?auc(_score)?|auc|area under the (roc|receiver)"),
@@ -54,13 +54,14 @@ def metric_name(metric_class: type, path: Path, description: str) -> str:
     evaluation = re.search(r"(?is)^\W*evaluation\b.*?(?=^\s*#|\Z)", description, re.MULTILINE)
     own_doc = metric_class.__dict__.get("__doc__") or ""
     for text in (own_doc, path.read_text(encoding="utf-8", errors="replace"), evaluation.group() if evaluation else ""):
-        found = _recognise(inspect.cleandoc(text))
+        found = recognise_metric(inspect.cleandoc(text))
         if found is not None:
             return found
     return "score"
 
 
-def _recognise(text: str) -> str | None:
+def recognise_metric(text: str) -> str | None:
+    """Short name of the first metric that a text speaks of, from the special to the general; None if there is none."""
     for name, pattern in _NAMES:
         if re.search(rf"(?<![A-Za-z0-9])(?:{pattern})(?![A-Za-z0-9])", text, re.IGNORECASE):
             return name

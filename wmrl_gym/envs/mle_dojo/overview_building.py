@@ -24,8 +24,8 @@ def build(competition: Competition) -> Overview:
     inventory = scan_public_data(competition.public_dir)
     description = competition.description.strip()
     if not description:
-        raise OverviewError(f"{competition.public_dir / 'description.txt'} is empty: describe the task in it")
-    if not any(file.path not in ("description.txt", "sample_submission.csv") for file in inventory.files):
+        raise OverviewError(f"{competition.description_path} is empty: describe the task in it")
+    if not any(file.path not in ("description.txt", competition.sample_file) for file in inventory.files):
         raise OverviewError(f"{competition.public_dir} holds no data: expected train and test files or folders there")
     contract = _contract(competition, inventory)
     targets = _target_columns(competition, inventory, contract)
@@ -69,16 +69,17 @@ def _section(text: str, title: str) -> tuple[int, int]:
 
 
 def _contract(competition: Competition, inventory: Inventory) -> SubmissionContract:
-    sample = inventory.file("sample_submission.csv")
+    sample = inventory.file(competition.sample_file)
     if sample is None or not sample.columns or not sample.rows:
         raise OverviewError(
-            f"{competition.public_dir / 'sample_submission.csv'} must have a header and at least one row: "
+            f"{competition.public_dir / competition.sample_file} must have a header and at least one row: "
             "it tells what a submission looks like"
         )
     columns = tuple(column.name for column in sample.columns)
     test = find_table(inventory, "test")
     known = {column.name for column in test.columns} if test is not None else set()
-    return SubmissionContract(columns, sample.rows, next((name for name in columns if name in known), columns[0]))
+    rows = competition.submission_rows if competition.rows_as_answers else sample.rows
+    return SubmissionContract(columns, rows, next((name for name in columns if name in known), columns[0]))
 
 
 def _target_columns(competition: Competition, inventory: Inventory, contract: SubmissionContract) -> tuple[str, ...]:

@@ -187,11 +187,12 @@ def _column_line(column: Column) -> str:
 
 
 def _contract_section(overview: Overview) -> str:
-    contract = overview.contract
+    contract, sample = overview.contract, overview.inventory.file("sample_submission.csv")
+    listing = "test table" if sample is None or sample.rows != contract.rows else "sample submission"
     return (
         "# Submission\n"
         f"Write a CSV file to SUBMISSION_PATH with exactly the columns {_listing(contract.columns)} and "
-        f"{contract.rows} rows, one for each {contract.id_column} of the sample submission."
+        f"{contract.rows} rows, one for each {contract.id_column} of the {listing}."
     )
 
 

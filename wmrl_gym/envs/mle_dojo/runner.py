@@ -9,7 +9,7 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from wmrl_gym.core import Outcome, Submission
 from wmrl_gym.envs.mle_dojo.competition import Competition, shared_competition
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wmrl_gym.envs.mle_dojo.grading import Grade
     from wmrl_gym.execution.limits import SandboxLimits, SandboxResult
 
-ScoreKind = Literal["percentile", "raw"]
+ScoreKind = Literal["percentile", "relative_gap", "raw"]
 
 SCRIPT_NAME = "script.py"
 # A script's own "is with a literal" and the like. By module, once: catch_warnings is not safe among threads.
@@ -46,6 +46,9 @@ class ScriptSandbox(Protocol):
 @dataclasses.dataclass
 class CompetitionRunner:
     """The true outcome of a submission to a competition. Callable, picklable, safe to call from several threads."""
+
+    score_kinds: ClassVar[tuple[str, ...]] = ("percentile", "raw")
+    """What `score` may be."""
 
     data_root: str | Path | None = None
     """Folder of prepared competitions; None is the default one."""
@@ -93,6 +96,18 @@ class CompetitionRunner:
             self.data_root, name, self.competitions_dir, needs_leaderboard=self.score == "percentile"
         )
 
+    def quality(self, competition: Competition, grade: Grade) -> float | None:
+        """What a valid submission is scored by, in [0, 1]."""
+        if self.score == "raw" and grade.raw_score is not None:
+            return raw_quality(grade.raw_score, competition.higher_is_better)
+        return grade.percentile
+
+    def details(self, grade: Grade | None) -> dict[str, Any]:
+        """Numbers of a submission for the record; None where there are none."""
+        if grade is None:
+            return {"percentile": None, "raw_score": None}
+        return {"percentile": grade.percentile, "raw_score": grade.raw_score, **grade.details}
+
     def _sandbox(self) -> ScriptSandbox:
         if self.sandbox is None:
             from wmrl_gym.envs.mle_dojo.answer_sources import bundled_data_files
@@ -106,11 +121,7 @@ class CompetitionRunner:
         from wmrl_gym.execution.environment import environment_key
         from wmrl_gym.execution.limits import SandboxLimits
 
-        private: dict[str, Any] = {}
-        for name in names:
-            competition = self.competition(name)
-            boards = [list(board.scores) for board in competition.leaderboards]
-            private[name] = [competition.answers.to_csv(index=False), boards]
+        private = {name: self.competition(name).grading_key for name in names}
         surroundings: dict[str, Any] = {
             "ladder": self.ladder,
             "score": self.score,
@@ -145,9 +156,7 @@ class CompetitionRunner:
     ) -> Outcome:
         raw_score = None if grade is None else grade.raw_score
         percentile = None if grade is None else grade.percentile
-        quality = percentile
-        if self.score == "raw" and raw_score is not None:
-            quality = raw_quality(raw_score, competition.higher_is_better)
+        quality = None if grade is None else self.quality(competition, grade)
         feedback = render_feedback(
             status,
             stdout,
@@ -169,8 +178,7 @@ class CompetitionRunner:
             source="execution",
             seconds=time.perf_counter() - started,
             details={
-                "percentile": percentile,
-                "raw_score": raw_score,
+                **self.details(grade),
                 "exception": exception,
                 "line": None if at is None else at[0],
                 "problem": problem or (error_line(stderr) if status is not Status.VALID else None),

@@ -1,0 +1,1 @@
+"""DSBench's data-modelling tasks as an environment, from its own files."""
