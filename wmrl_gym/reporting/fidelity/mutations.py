@@ -103,6 +103,8 @@ def _swap_statements(tree: ast.Module, rng: np.random.Generator) -> bool:
 
 
 def _repeat_statement(tree: ast.Module, rng: np.random.Generator) -> bool:
+    if not tree.body:
+        return False
     at, to = (int(rng.integers(len(tree.body))) for _ in range(2))
     tree.body.insert(to, copy.deepcopy(tree.body[at]))
     return True
