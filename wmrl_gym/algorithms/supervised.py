@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -20,13 +20,15 @@ from numpy.typing import NDArray
 from wmrl_gym.policies.causal_lm import CausalLMPolicy
 from wmrl_gym.policies.conversation import ConversationTurns
 
+Batch = TypeVar("Batch")
+
 POOL_BATCHES = 4
 """Conversations of so many batches are sorted by length: more saves padding, and makes batches less alike."""
 
 
 @dataclass(frozen=True)
 class SupervisedSettings:
-    """Settings of `fine_tune`.
+    """Settings of `fine_tune` and of `behaviour_cloning.clone`.
 
     Raises:
         ValueError: if a count or rate is not positive.
@@ -34,7 +36,7 @@ class SupervisedSettings:
 
     steps: int = 1000
     batch_size: int = 16
-    """Conversations per step."""
+    """Conversations, or demonstrated decisions, per step."""
     learning_rate: float = 1e-3
     """Peak; reached after `warmup_steps`, then a cosine to `final_share` of it."""
     matrix_learning_rate: float | None = None
@@ -116,6 +118,39 @@ def fine_tune(
     Returns:
         A record of each step.
     """
+    batches = _batches(policy, conversations, settings)
+    return descend(policy, batches, lambda batch: answer_loss(policy, batch), settings, on_step)
+
+
+class SupervisedPolicy(Protocol):
+    """What a policy needs to be trained here."""
+
+    @property
+    def model(self) -> torch.nn.Module:
+        """The network, which is set to training and back."""
+        ...
+
+    def parameters(self) -> Iterator[torch.nn.Parameter]:
+        """The parameters that are trained."""
+        ...
+
+
+def descend(
+    policy: SupervisedPolicy,
+    batches: Iterable[Batch],
+    loss_of: Callable[[Batch], tuple[torch.Tensor, int]],
+    settings: SupervisedSettings,
+    on_step: Callable[[SupervisedStep], None] | None = None,
+) -> list[SupervisedStep]:
+    """One optimiser step per batch, whatever a batch is.
+
+    Args:
+        policy: whose weights are trained in place.
+        batches: what is learned from, as long as they last.
+        loss_of: the mean loss per token of a batch, with gradients, and its number of tokens.
+        settings: see `SupervisedSettings`.
+        on_step: called after every step.
+    """
     parameters = list(policy.parameters())
     optimizers = _optimizers(policy, settings)
     torch.manual_seed(settings.seed)
@@ -123,9 +158,9 @@ def fine_tune(
     started = time.perf_counter()
     policy.model.train()
     try:
-        for step, batch in enumerate(_batches(policy, conversations, settings)):
+        for step, batch in enumerate(batches):
             rate = learning_rate_at(step, settings)
-            loss, count = answer_loss(policy, batch)
+            loss, count = loss_of(batch)
             policy.model.zero_grad(set_to_none=True)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(parameters, settings.max_grad_norm)
@@ -141,7 +176,7 @@ def fine_tune(
     return history
 
 
-def _optimizers(policy: CausalLMPolicy, settings: SupervisedSettings) -> list[tuple[torch.optim.Optimizer, float]]:
+def _optimizers(policy: SupervisedPolicy, settings: SupervisedSettings) -> list[tuple[torch.optim.Optimizer, float]]:
     """Optimizers and the peaks of their learning rates."""
     embeddings = {id(module.weight) for module in policy.model.modules() if isinstance(module, torch.nn.Embedding)}
     matrices: list[torch.nn.Parameter] = []

@@ -1,4 +1,7 @@
-"""``wmrl sft``: the supervised cold start of the nano agent, or of any causal language model with a chat template."""
+"""``wmrl sft``: the supervised cold start of the nano agent, or of any causal language model with a chat template.
+
+With demonstrations it is behaviour cloning, and `cli.cloning` does it.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +39,11 @@ def cold_start(config: SupervisedConfig) -> int:
     from wmrl_gym.policies.nano_corpus.tasks import training_tasks
 
     _check(config)
+    if config.demonstrations is not None:
+        from wmrl_gym.cli.cloning import clone_demonstrations
+
+        _make_output(config.output)
+        return clone_demonstrations(config)
     settings = config.settings.build()
     if config.overview_style == "full" and settings.max_tokens < FULL_OVERVIEW_TOKENS:
         raise ConfigError(

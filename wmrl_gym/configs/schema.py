@@ -157,6 +157,12 @@ class SupervisedConfig:
     overview_style: Literal["compact", "full"] = "compact"
     """In which style of observation the conversations are held: that of the environment the agent will meet."""
     data_root: Path | None = None
+    demonstrations: list[Path] | None = None
+    """Files of demonstrations, or folders of them: `policy` is cloned from these instead of from conversations."""
+    examples: Component | None = None
+    """Reads them; its argument ``paths`` takes `demonstrations`."""
+    loss: str = ""
+    """Function that gives the policy's loss on them, as "module.function"; see `behaviour_cloning.CloningLoss`."""
     seed: int = 0
     threads: int | None = None
 
