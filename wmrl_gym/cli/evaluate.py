@@ -36,10 +36,10 @@ def evaluate(config: EvaluateConfig) -> int:
             config = replace(config, env=trained.env, tasks=trained.tasks)
     prepare_torch(config.threads)
     console = Console()
+    if not config.tasks.held_out:
+        raise ConfigError("'tasks.held_out' is empty: name the tasks to evaluate on")
     # Training tasks are not looked at: their data need not be here.
     domain = Domain(config.env, replace(config.tasks, train=config.tasks.held_out))
-    if not domain.held_out:
-        raise ConfigError("'tasks.held_out' is empty: name the tasks to evaluate on")
     policy = config.policy.build()
     name, stem = _agent(config), "evaluation"
     if run is not None:
