@@ -49,7 +49,7 @@ doctor: $(VENV)/.train.stamp
 	$(BIN)/wmrl doctor
 
 benchmarks: $(VENV)/.train.stamp $(VENV)/.sandbox.stamp competitions
-	$(BIN)/python benchmarks/run_arms.py
+	$(BIN)/wmrl compare experiment=quickstart algorithm.steps=20 $(OVERRIDES)
 	benchmarks/quickstart_seeds.sh
 
 .PHONY: benchmarks

@@ -37,15 +37,16 @@ def test_every_experiment_keeps_to_its_name_and_trains_on_other_tasks_than_it_me
 
 
 def test_baselines_and_ablations_are_settings_of_the_same_run() -> None:
-    def parts(experiment: str) -> tuple[float, bool, bool]:
-        proxy = TrainConfig.from_mapping(compose_config("train", [f"experiment={experiment}"])).proxy.build()
+    def parts(*overrides: str) -> tuple[float, bool, bool]:
+        config = TrainConfig.from_mapping(compose_config("train", ["experiment=quickstart", *overrides]))
+        proxy = config.proxy.build()
         return proxy.anchors.fraction, proxy.debiaser is not None, proxy.fusion is not None
 
-    assert parts("quickstart") == (0.1, True, True)
-    assert parts("quickstart_grpo") == (1.0, False, False)
-    assert parts("quickstart_world_model") == (0.0, False, False)
-    assert parts("quickstart_no_debias") == (0.1, False, True)
-    assert parts("quickstart_no_fusion") == (0.1, True, False)
+    assert parts() == (0.1, True, True)
+    assert parts("proxy=all_executed", "world_model=null") == (1.0, False, False)
+    assert parts("proxy=world_model_only") == (0.0, False, False)
+    assert parts("proxy=no_debias") == (0.1, False, True)
+    assert parts("proxy=no_fusion") == (0.1, True, False)
 
 
 def test_environment_of_the_quickstart_is_made_with_its_settings(smoke_data: None) -> None:

@@ -7,8 +7,10 @@ with the right name.
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +182,11 @@ def _check_path(path: str, base: DictConfig, choices: dict[str, list[str]], targ
 
 
 def _compose(name: str, overrides: Sequence[str]) -> DictConfig:
+    return copy.deepcopy(_composed(name, tuple(overrides)))
+
+
+@lru_cache(maxsize=64)  # a comparison composes the same many times, and each takes a fifth of a second
+def _composed(name: str, overrides: tuple[str, ...]) -> DictConfig:
     GlobalHydra.instance().clear()
     try:
         with initialize_config_dir(str(CONFIG_DIR), version_base="1.3", job_name="wmrl"):
