@@ -98,6 +98,17 @@ def test_successes_of_0_or_1_need_no_bound_and_have_no_valid_share() -> None:
     assert found.curve == {1: (0.75, 0.75), 2: (1.0, 0.5)}
 
 
+def test_gaps_that_are_all_zero_are_no_failures_of_a_success() -> None:
+    found = tables((record("a", 0.0), record("a", None)), measure="relative_gap", categories=None)
+    assert found.shows_valid and value(found.rows[0].pass_at_k) == 1.0 and value(found.rows[0].all_at_k) == 0.0
+
+
+def test_a_hundred_turns_are_no_columns() -> None:
+    many = tables((record("a", *[0.1] * 100),), categories=None)
+    assert len(many.turns) == 100 and "turn 1" not in markdown(many)
+    assert "turn 2" in markdown(tables())
+
+
 def test_best_so_far_never_falls_and_a_short_episode_keeps_what_it_reached() -> None:
     turns = tables((*RECORDS[:4], record("c", 0.5), record("c", 0.0, 0.0))).turns
     assert [turn.best.value for turn in turns] == pytest.approx([(0.3 + 0 + 0.25) / 3, (0.4 + 0.5 + 0.25) / 3])

@@ -14,6 +14,9 @@ from rich.table import Table
 from wmrl_gym.reporting.evaluation_tables import EvaluationTables, share
 from wmrl_gym.reporting.run_directory import write_atomically
 
+MOST_TURNS = 8
+"""Episodes of more turns (chunks of a robot's actions) are shown turn by turn in the JSON file only."""
+
 _LATEX = {
     "\\": r"\textbackslash{}",
     "_": r"\_",
@@ -54,7 +57,7 @@ def markdown(tables: EvaluationTables) -> str:
     ]
     header, by_turn = tables.turn_lines()
     parts = [f"### {tables.title}", _markdown_table(tables.headings(), rows, left=2)]
-    if len(tables.turns) > 1:
+    if 1 < len(tables.turns) <= MOST_TURNS:
         parts.append(_markdown_table(header, by_turn, left=1))
     parts.append("\n".join(f"- {note}" for note in tables.notes()))
     return "\n\n".join(parts) + "\n"
@@ -92,7 +95,7 @@ def show(tables: EvaluationTables, console: Console) -> None:
             kind = row.kind
         table.add_row(*_without_category(tables.cells(row, intervals=False)))
     console.print(table)
-    if len(tables.turns) > 1:
+    if 1 < len(tables.turns) <= MOST_TURNS:
         header, lines = tables.turn_lines(intervals=False)
         by_turn = Table(box=box.SIMPLE_HEAVY)
         for index, heading in enumerate(header):

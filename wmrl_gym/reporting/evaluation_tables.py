@@ -14,6 +14,9 @@ import numpy as np
 from wmrl_gym.reporting.bootstrap import Values, category_weights, mean_interval
 from wmrl_gym.reporting.pass_at_k import all_at_k, curve, pass_at_k
 
+GRADED = ("percentile", "relative_gap")
+"""Measures that are no successes even where all of them happen to be 0 or 1."""
+
 Success = float | Literal["valid"]
 """When an episode succeeds: with a valid submission, or with a score of at least a number."""
 
@@ -141,13 +144,13 @@ def evaluation_tables(
         categories: of the tasks; None leaves out everything by category.
         k: of pass@k and All@k; None is the number of episodes per task. With fewer than the episodes, the unbiased
             estimates are used.
-        success: when an episode of graded scores succeeds. Scores that are all 0 or 1 and no percentiles are successes
-            by themselves.
+        success: when an episode of graded scores succeeds. Scores that are all 0 or 1 are successes by themselves,
+            except those of the measures in `GRADED`.
     """
     records: Sequence[Mapping[str, Any]] = [record for record in data["records"] if record["known"]]
     tasks = list(dict.fromkeys(record["task"] for record in data["records"]))
     k = k or int(data["samples"])
-    plain = measure != "percentile" and all((record["metric"] or 0.0) in (0.0, 1.0) for record in records)
+    plain = measure not in GRADED and all((record["metric"] or 0.0) in (0.0, 1.0) for record in records)
     succeeds, words = _success(success, measure, plain)
     by_task = {task: [record for record in records if record["task"] == task] for task in tasks}
     build = _Rows(by_task, categories, k, succeeds)
