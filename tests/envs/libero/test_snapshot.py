@@ -53,10 +53,15 @@ def test_an_initial_state_begins_the_same_whatever_was_simulated_before(
     assert_same(again, settled)
 
 
-def test_a_part_of_the_snapshot_left_out_would_change_what_follows(pool: SimulatorPool, settled: JobResult) -> None:
-    """The controller's goal and the gripper's action are state: MuJoCo's own is not enough."""
-    middle = play(pool, settled.snapshot, random_actions(8))
-    forgetful = dataclasses.replace(middle.snapshot, gripper=settled.snapshot.gripper)
+@pytest.mark.parametrize("part", ["controller", "gripper"])
+def test_a_part_of_the_snapshot_left_out_would_change_what_follows(
+    pool: SimulatorPool, settled: JobResult, part: str
+) -> None:
+    """The controller's goals and the gripper's action are state: MuJoCo's own is not enough."""
+    closing = random_actions(8)
+    closing[:, 6] = 1.0
+    middle = play(pool, settled.snapshot, closing)
+    forgetful = dataclasses.replace(middle.snapshot, **{part: getattr(settled.snapshot, part)})
     actions = waiting(8)
     assert play(pool, middle.snapshot, actions).snapshot.key != play(pool, forgetful, actions).snapshot.key
 

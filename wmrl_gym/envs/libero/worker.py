@@ -23,17 +23,18 @@ if TYPE_CHECKING:
 def serve(connection: Connection, capacity: int) -> None:
     """Answer jobs until the other side closes: "loaded" once the task is there, then "done" or "failed"."""
     simulators: OrderedDict[TaskReference, Simulator] = OrderedDict()
-    while True:
-        try:
+    # The other side is gone: nobody is left to be told.
+    with contextlib.suppress(EOFError, ConnectionError):
+        while True:
             job = connection.recv()
-        except (EOFError, OSError):
-            return
-        try:
-            simulator = _loaded(simulators, job.task, capacity)
-            connection.send(("loaded", tuple(simulators)))
-            connection.send(("done", simulator.run(job)))
-        except Exception:
-            connection.send(("failed", traceback.format_exc()))
+            try:
+                simulator = _loaded(simulators, job.task, capacity)
+                connection.send(("loaded", tuple(simulators)))
+                connection.send(("done", simulator.run(job)))
+            except ConnectionError:
+                raise
+            except Exception:
+                connection.send(("failed", traceback.format_exc()))
 
 
 def _loaded(simulators: OrderedDict[TaskReference, Simulator], task: TaskReference, capacity: int) -> Simulator:
