@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from .recorded import make_run
+
+OpenPage = Callable[..., Any]
 
 
 @pytest.fixture(scope="session")
@@ -34,3 +36,29 @@ def browser() -> Iterator[Any]:
         chromium = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield chromium
         chromium.close()
+
+
+@pytest.fixture
+def open_page(browser: Any, report_file: Path) -> Iterator[OpenPage]:
+    """Opens the report; at the end nothing may have been asked of a network, nor an error have occurred."""
+    contexts, requests, errors = [], [], []
+
+    def open_it(width: int = 1280, scheme: str = "light", path: Path = report_file) -> Any:
+        phone = {"has_touch": True, "is_mobile": True} if width < 500 else {}
+        context = browser.new_context(
+            viewport={"width": width, "height": 844}, color_scheme=scheme, offline=True, **phone
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("request", lambda request: requests.append(request.url))
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.goto(path.as_uri())
+        page.wait_for_selector("html[data-charts]", timeout=120_000)
+        return page
+
+    yield open_it
+    for context in contexts:
+        context.close()
+    assert all(url.startswith(("file:", "data:", "blob:")) for url in requests), requests
+    assert errors == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from algorithms.letters import GAMED, TRUTH, LetterEnv, LetterPolicy
 
 from wmrl_gym.algorithms.grpo import GRPOSettings
 from wmrl_gym.algorithms.wmrl_grpo import WMRLGRPO, WMRLGRPOSettings
-from wmrl_gym.core import Outcome, Submission
+from wmrl_gym.core import Outcome, Submission, WorldModel
 from wmrl_gym.proxy import InverseVarianceFusion, IsotonicDebiaser, RandomAnchors, RewardProxy, RewardProxyVectorEnv
 from wmrl_gym.reporting.metrics import JSONLMetrics
 from wmrl_gym.reporting.run_directory import RunDirectory
@@ -76,6 +76,9 @@ def make_run(
     world_model: bool = True,
     which: Any = "all",
     finished: bool = True,
+    pictured: int = 16,
+    env: type[LetterEnv] = ScriptEnv,
+    model: Callable[[], WorldModel] = ScriptWorldModel,
 ) -> Path:
     """Train for some steps and leave a run's folder behind."""
     config = {
@@ -86,9 +89,9 @@ def make_run(
     }
     run = RunDirectory.create(root, experiment, seed, config)
     proxy = proxy_of(fraction, seed)
-    trainer = trainer_of(run, proxy, steps=steps, seed=seed, world_model=world_model)
+    trainer = trainer_of(run, proxy, steps=steps, seed=seed, world_model=world_model, env=env, model=model)
     if which != "none":
-        trainer.on_groups = TrajectoryRecorder(run.trajectories_file, which).record
+        trainer.on_groups = TrajectoryRecorder(run.trajectories_file, which, pictured=pictured).record
     log = JSONLMetrics(run.metrics_file)
 
     def on_step(step: int, metrics: dict[str, float | None]) -> None:
@@ -115,10 +118,19 @@ def proxy_of(fraction: float, seed: int) -> RewardProxy:
     )
 
 
-def trainer_of(run: RunDirectory, proxy: RewardProxy, *, steps: int, seed: int, world_model: bool) -> WMRLGRPO:
+def trainer_of(
+    run: RunDirectory,
+    proxy: RewardProxy,
+    *,
+    steps: int,
+    seed: int,
+    world_model: bool,
+    env: type[LetterEnv] = ScriptEnv,
+    model: Callable[[], WorldModel] = ScriptWorldModel,
+) -> WMRLGRPO:
     return WMRLGRPO(
         LetterPolicy(),
-        RewardProxyVectorEnv([ScriptEnv] * 16, ScriptWorldModel() if world_model else None),
+        RewardProxyVectorEnv([env] * 16, model() if world_model else None),
         list(TASKS),
         proxy,
         WMRLGRPOSettings(

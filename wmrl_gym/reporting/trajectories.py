@@ -3,10 +3,14 @@
 The file is JSON Lines, compressed. Each step is a gzip member of its own, appended in one write: gzip reads members one
 after the other as a single text, and a killed run loses at most the step that was being written. A task's opening
 observation (a long overview, the same in every episode) is a line of its own, which the trajectories refer to.
+
+What is handed in as pictures (an array named "frames") is kept as a strip and an animation of them, of a few
+trajectories of each step. Turns without any text, in which nothing was handed in, are not kept.
 """
 
 from __future__ import annotations
 
+import base64
 import gzip
 import hashlib
 import json
@@ -21,6 +25,7 @@ from typing import Any, Literal
 from wmrl_gym.algorithms.advantages import group_advantages
 from wmrl_gym.core import Group, Outcome, Trajectory, Turn
 from wmrl_gym.proxy.reward_proxy import ScoredStep
+from wmrl_gym.reporting.film import STRIP_FRAMES, animation, evenly, frames_of, strip
 
 MAX_TEXT = 20_000
 """Characters of one text that are kept: an agent that loops must not fill the disk."""
@@ -37,14 +42,21 @@ class TrajectoryRecorder:
         path: the file, ``trajectories.jsonl.gz`` of a run.
         which: "all", or only those of "anchors".
         normalise_by_std: as the algorithm's, so that the recorded advantages are those that were learned from.
+        pictured: trajectories of each step, anchors first, whose frames are kept as pictures if they have any.
     """
 
     def __init__(
-        self, path: Path, which: Literal["all", "anchors"] = "all", *, normalise_by_std: bool = False
+        self,
+        path: Path,
+        which: Literal["all", "anchors"] = "all",
+        *,
+        normalise_by_std: bool = False,
+        pictured: int = 16,
     ) -> None:
         self.path = path
         self.which = which
         self.normalise_by_std = normalise_by_std
+        self.pictured = pictured
         self._known: set[str] | None = None
 
     def record(self, step: int, groups: Sequence[Group], scored: ScoredStep) -> None:
@@ -52,6 +64,7 @@ class TrajectoryRecorder:
         if self._known is None:
             self._known = set(read_trajectories(self.path).openings)
         lines: list[Record] = []
+        pictured = self._pictured(groups)
         for g, group in enumerate(groups):
             if self.which == "anchors" and not group.is_anchor:
                 continue
@@ -62,9 +75,7 @@ class TrajectoryRecorder:
                 key = hashlib.sha256(f"{group.task_id}\0{opening}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
                 if key not in self._known:
                     self._known.add(key)
-                    lines.append(
-                        {"kind": "opening", "step": step, "key": key, "task": group.task_id, "text": opening}
-                    )
+                    lines.append({"kind": "opening", "step": step, "key": key, "task": group.task_id, "text": opening})
                 lines.append(
                     {
                         "kind": "trajectory",
@@ -80,12 +91,26 @@ class TrajectoryRecorder:
                         "predicted": _plain(trajectory.predicted_score),
                         "executed": _plain(trajectory.executed_score),
                         "opening": key,
-                        "turns": [_turn(turn, first=t == 0) for t, turn in enumerate(trajectory.turns)],
+                        "turns": _turns(trajectory, pictured=(g, index) in pictured),
                     }
                 )
         if lines:
             with self.path.open("ab") as file:
                 file.write(_compressed(lines))
+
+    def _pictured(self, groups: Sequence[Group]) -> set[tuple[int, int]]:
+        """Group and index of the trajectories whose pictures are kept: anchors first, evenly over the others."""
+        chosen: list[tuple[int, int]] = []
+        for is_anchor in (True, False):
+            of_kind = [
+                (g, index)
+                for g, group in enumerate(groups)
+                if group.is_anchor == is_anchor
+                for index, trajectory in enumerate(group.trajectories)
+                if any(_frames(turn) is not None for turn in trajectory.turns)
+            ]
+            chosen += [of_kind[i] for i in evenly(len(of_kind), self.pictured - len(chosen))]
+        return set(chosen)
 
     def rewind(self, step: int) -> None:
         """Forget this step and all later ones, and a member that a kill left unfinished: they will come again."""
@@ -168,9 +193,45 @@ def _opening(trajectory: Trajectory) -> str:
     return _text(trajectory.turns[0].decision.observation) if trajectory.turns else ""
 
 
+def _turns(trajectory: Trajectory, *, pictured: bool) -> list[Record]:
+    """The turns without those that only moved on; where some are left out, the others say which they are."""
+    kept = [(t, turn) for t, turn in enumerate(trajectory.turns) if _is_telling(turn)]
+    records = []
+    for t, turn in kept:
+        record = _turn(turn, first=t == 0)
+        if len(kept) < len(trajectory.turns):
+            record["number"] = t + 1
+        if (film := _film(turn, pictured=pictured)) is not None:
+            record["film"] = film
+        records.append(record)
+    return records
+
+
+def _is_telling(turn: Turn) -> bool:
+    """Whether there is anything to read: a robot is told numbers, and most of its turns hand in nothing."""
+    return isinstance(turn.decision.observation, str) or turn.submission is not None or turn.outcome is not None
+
+
+def _frames(turn: Turn) -> Any:
+    return None if turn.submission is None else frames_of(turn.submission.content)
+
+
+def _film(turn: Turn, *, pictured: bool) -> Record | None:
+    frames = _frames(turn)
+    if frames is None or turn.submission is None:
+        return None
+    instruction = turn.submission.context.get("instruction")
+    film: Record = {"frames": len(frames), "instruction": None if instruction is None else _text(instruction)}
+    if pictured:
+        film["shown"] = evenly(len(frames), STRIP_FRAMES)
+        film["strip"] = base64.b64encode(strip(frames)).decode()
+        film["animation"] = base64.b64encode(animation(frames)).decode()
+    return film
+
+
 def _turn(turn: Turn, *, first: bool) -> Record:
     content = None if turn.submission is None else turn.submission.content
-    script = None if content is None else _text(content)
+    script = None if content is None or frames_of(content) is not None else _text(content)
     return {
         "observation": None if first else _text(turn.decision.observation),
         "script": script,
@@ -219,6 +280,8 @@ def _text(value: Any) -> str:
     """A text as it is, anything else described; the middle of a very long one is left out."""
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return f"array of shape {tuple(value.shape)}, {value.dtype}"
+    if isinstance(value, Mapping):
+        value = "\n".join(f"{name}: {_text(item)}" for name, item in value.items())
     text = value if isinstance(value, str) else str(value)
     if len(text) <= MAX_TEXT:
         return text

@@ -16,6 +16,8 @@ from wmrl_gym.reporting.report.loading import RecordedRun
 PHASES = ("early", "middle", "late")
 MAX_POINTS = 12
 """Points of a calibration curve: the distinct predictions, or quantile bins if there are more."""
+NO_STATUS = "predicted"
+"""What a world model calls an outcome of which it foretells the score alone."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def calibrations(runs: Sequence[RecordedRun]) -> list[Calibration]:
 def status_accuracy(run: RecordedRun) -> Series:
     """Share of executed scripts whose status the world model had named, over the newest ``proxy.metric_window``.
 
-    Scripts of which either does not know the status are left out.
+    Scripts of which either does not know the status, or of which only the score was predicted, are left out.
     """
     proxy = run.config.get("proxy")
     window = proxy.get("metric_window") if isinstance(proxy, dict) else None
@@ -62,6 +64,8 @@ def status_accuracy(run: RecordedRun) -> Series:
         for turn in trajectory["turns"]:
             predicted, executed = turn["predicted"], turn["executed"]
             if predicted is None or executed is None or executed["source"] != "execution":
+                continue
+            if predicted["status"] == NO_STATUS:
                 continue
             if predicted["score"] is not None and executed["score"] is not None:
                 right[trajectory["step"]].append(predicted["status"] == executed["status"])

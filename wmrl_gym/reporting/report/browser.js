@@ -176,12 +176,34 @@ function wmrlFail(error) {
       sides.splice(0, sides.length, side("Judged by the environment", one.predicted));
     }
     return make("section", { class: "turn" },
-      make("h3", {}, `Turn ${index + 1}${one.finished ? "" : " (cut at the token limit)"}`),
+      make("h3", {}, `Turn ${one.number || index + 1}${one.finished ? "" : " (cut at the token limit)"}`),
       one.observation === null ? null : folded("What the agent was told", one.observation),
+      one.film ? film(one) : null,
       one.script === null ? null : code(one.script, faultLine(one)),
-      one.answer === null ? null : folded(one.script === null ? "Answer without a script" : "The whole answer",
+      one.answer === null || one.film ? null : folded(one.script === null ? "Answer without a script" : "The whole answer",
         one.answer, one.script === null),
       make("div", { class: "sides" }, ...sides));
+  }
+
+  // An episode as pictures: a strip of it, and on demand the whole of it moving.
+  function film(one) {
+    const { film: { frames, instruction, shown, strip, animation, leftOut }, predicted, executed } = one;
+    const scores = [predicted && `predicted ${number(predicted.score, 2)}`, executed && `true ${number(executed.score, 2)}`];
+    const about = [`${frames} frames`, ...scores].filter(Boolean).join(" · ");
+    const caption = make("figcaption", {}, instruction ? make("b", {}, instruction) : null, make("span", {}, about));
+    if (!strip) {
+      const why = leftOut ? "Its pictures are left out to keep this page small." : "Its pictures were not recorded.";
+      return make("figure", { class: "film" }, caption, make("p", { class: "nothing" }, why));
+    }
+    const still = picture("jpeg", strip, `${shown.length} of ${frames} frames, from the first to the last`);
+    const moving = make("details", { class: "moving" }, make("summary", {}, "Play"));
+    moving.addEventListener("toggle", () => fill(moving, moving.firstChild,
+      moving.open ? picture("gif", animation, "The episode, playing in a loop") : null));
+    return make("figure", { class: "film" }, caption, make("div", { class: "scroll", tabindex: "0" }, still), moving);
+  }
+
+  function picture(kind, packed, alt) {
+    return make("img", { src: `data:image/${kind};base64,${packed}`, alt });
   }
 
   function faultLine(one) {

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from wmrl_gym.reporting.report.loading import RecordedRun
 
 OVERRATED_BY = 0.3
 """Predicted minus executed score from which a trajectory, or a turn of it, is suspected of gaming the world model."""
 RECORDED_STRINGS = "suspicious_strings"
 """Name under which a world model records, in its details, what in a script seemed to be meant for it."""
+PICTURE_CHARACTERS = 24_000_000
+"""Characters of pictures that a page holds at most."""
 
 Record = dict[str, Any]
 
@@ -34,6 +38,7 @@ def browser_payload(runs: Sequence[RecordedRun], limit: int) -> Record:
             payload["openings"][key] = run.recorded.openings.get(trajectory["opening"], "")
             suspicions = suspicions_of(trajectory)
             payload["trajectories"].append({**trajectory, "run": index, "opening": key, "suspicions": suspicions})
+    payload["trajectories"] = _within(PICTURE_CHARACTERS, payload["trajectories"])
     return payload
 
 
@@ -68,6 +73,31 @@ def suspicions_of(trajectory: Mapping[str, Any]) -> list[str]:
         if gap is not None and gap >= OVERRATED_BY:
             found.append(f"turn {number}: predicted {predicted['status']}, executed {executed['status']}")
     return found
+
+
+def _within(characters: int, trajectories: Sequence[Record]) -> list[Record]:
+    """The trajectories with as many pictures as fit: those of executed and suspected ones first, then any others."""
+    order = [int(i) for i in np.random.default_rng(0).permutation(len(trajectories))]
+    order.sort(key=lambda i: not (trajectories[i]["anchor"] or trajectories[i]["suspicions"]))
+    thinned = list(trajectories)
+    for i in order:
+        size = sum(len(film.get("strip", "")) + len(film.get("animation", "")) for film in _films(trajectories[i]))
+        if size <= characters:
+            characters -= size
+        else:
+            thinned[i] = {**thinned[i], "turns": [_without_pictures(turn) for turn in thinned[i]["turns"]]}
+    return thinned
+
+
+def _films(trajectory: Mapping[str, Any]) -> list[Record]:
+    return [turn["film"] for turn in trajectory["turns"] if turn.get("film")]
+
+
+def _without_pictures(turn: Record) -> Record:
+    if not turn.get("film"):
+        return turn
+    film = {name: value for name, value in turn["film"].items() if name not in ("strip", "animation")}
+    return {**turn, "film": {**film, "leftOut": "strip" in turn["film"]}}
 
 
 def _gap(predicted: float | None, executed: float | None) -> float | None:
