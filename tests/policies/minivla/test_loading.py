@@ -14,6 +14,7 @@ import torch
 from wmrl_gym.policies.minivla import MiniVLAPolicy, tiny_minivla
 from wmrl_gym.policies.minivla.action_scale import ActionScale
 from wmrl_gym.policies.minivla.loading import load_minivla
+from wmrl_gym.policies.minivla.stanford_checkpoint import language_settings
 from wmrl_gym.policies.minivla.tiny import load_tiny_minivla, tiny_config, tiny_tokenizer
 
 Make = Callable[..., list[Any]]
@@ -257,3 +258,25 @@ def test_folders_of_something_else_are_told(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"vla": {"base_vlm": "prism-qwen25-extra-dinosiglip-224px+0_5b"}}))
     with pytest.raises(FileNotFoundError, match="no checkpoint"):
         load_minivla(tmp_path)
+
+
+def test_sizes_of_the_real_language_model_are_read_off_its_weights() -> None:
+    """Qwen2.5-0.5B's published configuration; nothing is allocated."""
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    published = {
+        "vocab_size": 151936,
+        "hidden_size": 896,
+        "intermediate_size": 4864,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 14,
+        "num_key_value_heads": 2,
+        "tie_word_embeddings": True,
+    }
+    with torch.device("meta"):
+        model = Qwen2ForCausalLM(Qwen2Config(**published))
+    assert sum(parameter.numel() for parameter in model.parameters()) == 494_032_768
+    settings = language_settings(model.state_dict())
+    assert {name: settings[name] for name in published} == published
+    config = Qwen2Config(**settings)
+    assert (getattr(config, "rope_parameters", None) or {"rope_theta": config.rope_theta})["rope_theta"] == 1e6

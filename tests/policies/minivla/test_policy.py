@@ -99,10 +99,7 @@ def test_tokens_of_actions_never_taken_are_masked(
     policy: MiniVLAPolicy, make_observations: Make, used: int | None, kept: int
 ) -> None:
     decision = act(policy, make_observations(1))[0]
-    if "actions_used" in {field.name for field in dataclasses.fields(decision)}:
-        decision = dataclasses.replace(decision, actions_used=used)
-    else:
-        object.__setattr__(decision, "actions_used", used)
+    decision = dataclasses.replace(decision, actions_used=used)
     mask = policy.log_probs([decision])[2]
     assert mask[0].tolist() == [1.0] * kept + [0.0] * (14 - kept)
 
@@ -121,7 +118,7 @@ def test_frozen_vision_has_no_gradient_and_is_looked_at_once(
     make_observations: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policy = tiny_minivla(image_size=28, width=64, layers=1, train_vision=False)
-    decisions = act(policy, make_observations(3))
+    decisions = [dataclasses.replace(d, actions_used=1) for d in act(policy, make_observations(3))]  # as rollouts do
     calls: list[int] = []
     monkeypatch.setattr(policy.model.vision, "forward", lambda images: calls.append(1))
     policy.frozen_copy().log_probs(decisions)
@@ -138,10 +135,10 @@ def test_a_small_feature_cache_only_costs_time(make_observations: Make) -> None:
         policy = tiny_minivla(feature_cache_bytes=size, **settings)
         decisions = act(policy, observations)
         results.append(policy.log_probs(decisions)[0].detach())
-        kept = len(policy._features._kept)
+        kept = len(policy._features)
         assert kept == {2**20: 4, 0: 0, 5000: 1}[size]
         del decisions
-        assert len(policy._features._kept) == 0
+        assert len(policy._features) == 0
     for other in results[1:]:
         torch.testing.assert_close(results[0], other, atol=2e-5, rtol=0)
 
@@ -164,15 +161,15 @@ def test_a_policy_is_restored_from_its_state(policy: MiniVLAPolicy, make_observa
 
 
 def test_cloning_teaches_the_demonstrated_actions(make_observations: Make) -> None:
-    policy = tiny_minivla(image_size=28, width=64, layers=2)
+    policy = tiny_minivla(image_size=28, width=64, layers=1)
     observations = make_observations(4)
     actions = np.random.default_rng(1).uniform(-0.9, 0.9, (4, 1, 7))
     actions[..., -1] = [[-1], [1], [1], [-1]]
-    optimizer = torch.optim.Adam(policy.parameters(), lr=3e-3)
+    optimizer = torch.optim.Adam(policy.parameters(), lr=5e-3)
     first, tokens = action_token_loss(policy, observations, actions)
     assert tokens == 28
     assert first.item() == pytest.approx(np.log(256), abs=0.3)
-    for _ in range(60):
+    for _ in range(40):
         loss, _ = action_token_loss(policy, observations, actions)
         optimizer.zero_grad()
         loss.backward()

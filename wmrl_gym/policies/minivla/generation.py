@@ -17,7 +17,7 @@ from wmrl_gym.policies.minivla.action_tokens import ActionCodec
 from wmrl_gym.policies.minivla.model import Context, MiniVLAModel
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def sample_tokens(
     model: MiniVLAModel,
     context: Context,

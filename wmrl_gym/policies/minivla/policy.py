@@ -138,7 +138,7 @@ class MiniVLAPolicy:
         table = token_log_probs(self.model, context, self.codec, token_ids, temperature)
         log_probs = table.gather(-1, (token_ids - self.codec.first_token)[..., None])[..., 0]
         entropy = -(table.exp() * table).sum(-1)
-        taken = [getattr(decision, "actions_used", None) for decision in decisions]
+        taken = [decision.actions_used for decision in decisions]
         counts = [
             len(ids) if n is None else self.codec.tokens_taken(n) for ids, n in zip(token_ids, taken, strict=True)
         ]

@@ -146,6 +146,9 @@ def load_tiny_minivla(
     seed: int = 0,
     actions_per_decision: int = 8,
     train_vision: bool = True,
+    image_size: int = 56,
+    width: int = 192,
+    layers: int = 3,
     cameras: Sequence[str] = ("agentview",),
     device: torch.device | str = "cpu",
     batch_size: int | None = None,
@@ -157,6 +160,9 @@ def load_tiny_minivla(
         seed: of new weights.
         actions_per_decision: actions in a chunk, n; a folder must have been written with the same.
         train_vision: whether the vision backbones learn, too.
+        image_size: of new weights: side of the square it sees, a multiple of 14.
+        width: of new weights: of the language model, a multiple of 64.
+        layers: of new weights: of the language model.
         cameras: which pictures it sees.
         device: where the model is moved to.
         batch_size: most decisions made at the same time; None for all.
@@ -164,10 +170,16 @@ def load_tiny_minivla(
     Raises:
         ValueError: if the folder's policy decides on chunks of another length.
     """
-    settings: dict[str, Any] = {"train_vision": train_vision, "device": device, "batch_size": batch_size}
+    settings: dict[str, Any] = {
+        "train_vision": train_vision,
+        "cameras": cameras,
+        "device": device,
+        "batch_size": batch_size,
+    }
     if path is None:
-        return tiny_minivla(seed, actions_per_decision=actions_per_decision, cameras=cameras, **settings)
-    policy = load_minivla(path, cameras=cameras, local_files_only=True, **settings)
+        settings |= {"image_size": image_size, "width": width, "layers": layers}
+        return tiny_minivla(seed, actions_per_decision=actions_per_decision, **settings)
+    policy = load_minivla(path, local_files_only=True, **settings)
     if policy.codec.actions_per_decision != actions_per_decision:
         raise ValueError(
             f"the policy in {path} decides on chunks of {policy.codec.actions_per_decision} actions, and "
