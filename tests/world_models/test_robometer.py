@@ -239,7 +239,7 @@ def test_slow_answer_is_a_fault_however_slowly_it_drips(dripping: bool) -> None:
         started = time.perf_counter()
         with pytest.raises(WorldModelError, match=r"TimeoutError"):
             model_of(server, transport={"timeout": 0.4, "retries": 1}).predict([episode(RISING)])
-        assert time.perf_counter() - started < 2.5
+        assert time.perf_counter() - started < 5.0
 
 
 @pytest.mark.parametrize(
