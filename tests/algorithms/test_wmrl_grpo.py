@@ -358,3 +358,24 @@ def test_seconds_of_executions_are_added_up_and_predictions_are_not() -> None:
     )
     metrics = run.step(0)
     assert metrics["executions"] and metrics["executed_seconds"] == 2.0 * metrics["executions"]
+
+
+def test_world_model_that_never_knows_stops_the_run_with_what_it_said() -> None:
+    class Ignorant(TableWorldModel):
+        known = 0
+
+        def predict(self, submissions: Sequence[Submission]) -> list[Outcome]:
+            if self.known > 0:
+                self.known -= 1
+                return super().predict(submissions)
+            return [Outcome(None, "unknown", "no goal progress was revealed", "world_model") for _ in submissions]
+
+    model = Ignorant(GAMED)
+    run = trainer(model)
+    with pytest.raises(WorldModelError, match=r"(?s)in 3 steps no episode.*no goal progress was revealed"):
+        run.train()
+    assert run.next_step == 2
+    model.known = 2  # a step of two turns with predictions begins the count anew
+    with pytest.raises(WorldModelError):
+        run.train()
+    assert run.next_step == 5

@@ -21,9 +21,12 @@ from wmrl_gym.algorithms.policy_update import PolicyUpdate, TrainablePolicy, fro
 from wmrl_gym.algorithms.random_state import random_state, set_random_state
 from wmrl_gym.algorithms.rollout import GroupPlan, StageClock, collect
 from wmrl_gym.algorithms.step_metrics import rollout_metrics
-from wmrl_gym.core import Group, Policy, Trajectory, fingerprint
+from wmrl_gym.core import Group, Policy, Trajectory, WorldModelError, fingerprint
 from wmrl_gym.proxy.reward_proxy import RewardProxy, ScoredStep
 from wmrl_gym.proxy.vector_env import RewardProxyVectorEnv
+
+STEPS_WITHOUT_PREDICTION = 3
+"""So many steps in a row without a single predicted score stop a run that has a world model."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,7 @@ class WMRLGRPO:
             microbatch=settings.microbatch,
         )
         self.next_step = 0
+        self._steps_without_prediction = 0
 
     def train(self, until: int | None = None) -> None:
         """Run the steps that are left, writing a checkpoint every ``checkpoint_every`` steps and at the end.
@@ -135,7 +139,8 @@ class WMRLGRPO:
             until: number of steps after which to stop, with a checkpoint; None goes on to the end.
 
         Raises:
-            WorldModelError: if the world model fails as a whole. What `on_step` and the checkpoints have written stays.
+            WorldModelError: if the world model fails as a whole, or knows no score in several steps. What `on_step` and
+                the checkpoints have written stays.
             ExecutorError: if executions fail again and again; likewise.
         """
         end = self.settings.steps if until is None else min(until, self.settings.steps)
@@ -161,6 +166,7 @@ class WMRLGRPO:
             temperature=self.settings.temperature,
             clock=clock,
         )
+        self._require_predictions(groups)
         with clock.stage("score"):
             scored = self.proxy.score(step, groups)
         if self.on_groups is not None:
@@ -210,6 +216,21 @@ class WMRLGRPO:
             pairs = zip(group.trajectories, advantages, strict=True)
             learnable += [(trajectory, float(weight) * a) for trajectory, a in pairs if a is not None]
         return learnable
+
+    def _require_predictions(self, groups: Sequence[Group]) -> None:
+        """Stop where a world model goes on answering and never knows: the executed groups alone would train on."""
+        if self.vector_env.world_model is None:
+            return
+        trajectories = [trajectory for group in groups for trajectory in group.trajectories]
+        known = any(trajectory.predicted_score is not None for trajectory in trajectories)
+        self._steps_without_prediction = 0 if known else self._steps_without_prediction + 1
+        if self._steps_without_prediction >= STEPS_WITHOUT_PREDICTION:
+            outcomes = (turn.predicted for t in trajectories for turn in t.turns if turn.predicted is not None)
+            said = next((f"{o.status}: {o.feedback or dict(o.details)}" for o in outcomes), "nothing was handed in")
+            raise WorldModelError(
+                f"in {self._steps_without_prediction} steps no episode had a predicted score\n  one prediction said: "
+                f"{said[:500]}\n  Mend the world model, or resume later: the last checkpoint is intact."
+            )
 
     def save(self) -> Path | None:
         """Write everything that the next steps depend on."""
