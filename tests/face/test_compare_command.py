@@ -79,7 +79,9 @@ def test_arms_take_turns_and_leave_a_report(whole: tuple[Path, str]) -> None:
     for name in ("comparison.md", "comparison.tex", "comparison.svg"):
         assert "grpo" in (folder / name).read_text()
     for arm in ARMS:
-        assert len(deterministic(folder / f"{arm}-s0")) == 2 and (folder / f"{arm}-s0" / "table.md").is_file()
+        assert len(deterministic(folder / f"{arm}-s0")) == 2
+        seconds = json.loads((folder / f"{arm}-s0" / "table.json").read_text())["cost"]["seconds"]
+        assert seconds["evaluation during"] > 0 and seconds["evaluation after"] > 0
 
 
 def test_evaluation_before_training_is_done_once_and_shared(whole: tuple[Path, str]) -> None:

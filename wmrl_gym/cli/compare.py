@@ -67,7 +67,8 @@ class Comparing:
             if not Run(config, self.directories[arm, self.plan.settings.seeds[0]]).domain.held_out:
                 raise ConfigError(f"arm '{arm}' has no held-out tasks: there is nothing to compare, set tasks.held_out")
         self.plan.folder.mkdir(parents=True, exist_ok=True)
-        self._say(f"comparison: {self.plan.folder}; {len(self.plan.arms)} arms, {len(self.plan.settings.seeds)} seeds")
+        seeds = ", ".join(map(str, self.plan.settings.seeds))
+        self._say(f"comparison: {self.plan.folder}; arms: {', '.join(self.plan.arms)}; seeds: {seeds}")
         try:
             with RunDirectory(self.plan.folder).lock():
                 for seed in self.plan.settings.seeds:
@@ -166,7 +167,7 @@ class Comparing:
             self._say(f"no plot: {error}")
         if show:
             self._say(text)
-        self._say(f"wrote comparison.md, .json, .tex and .svg of {len(finished)} seeds in {plan.folder}")
+        self._say(f"wrote comparison.md, .json, .tex and .svg in {plan.folder}; seeds: {', '.join(map(str, finished))}")
 
     def _say(self, text: str) -> None:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)

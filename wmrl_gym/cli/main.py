@@ -28,7 +28,7 @@ COMPARE_HELP = """\
 Examples:
   wmrl compare experiment=quickstart seeds=[0,1,2]
   wmrl compare experiment=quickstart only=[grpo,wmrl] algorithm.steps=20
-  wmrl compare experiment=quickstart sweep.proxy.anchors.fraction=[0.02,0.05,0.1,0.2,0.5,1.0]
+  wmrl compare experiment=quickstart sweep.proxy.anchors.fraction=[0.02,0.1,0.5,1.0] proxy.anchors.min_per_step=0
   wmrl compare experiment=quickstart 'arms.mine=["proxy.anchors.fraction=0.3"]' only=[grpo,mine] folder=runs/mine
 `wmrl compare --show` with the same words shows the arms without running them. See docs/comparison.md.
 """

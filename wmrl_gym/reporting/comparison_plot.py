@@ -36,7 +36,7 @@ def plot(comparison: Comparison, path: Path, score: str) -> None:
                 axes.axhline(comparison.target, color=GREY, linewidth=0.8, linestyle=":")
             axes.set_xlabel(f"{AXES[axis]} of training")
         figure.axes[0].set_ylabel(f"held-out {score}")
-        figure.axes[-1].legend(loc="lower right", fontsize="small")
+        figure.axes[-1].legend(loc="best", fontsize="small")
         figure.savefig(path, format="svg", transparent=True, metadata={"Date": None})
 
 
