@@ -60,3 +60,11 @@ def test_group_that_an_experiment_adds_to_can_be_left_out() -> None:
 def test_setting_of_a_group_that_is_left_out_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"'world_model\.quality' cannot be set: world_model=null"):
         compose_config("train", ["world_model=null", "world_model.quality=bucket"])
+
+
+def test_parts_that_do_not_go_together_are_named() -> None:
+    with pytest.raises(ConfigError) as raised:
+        compose_config("train", ["env=libero", "world_model=static_analysis"])
+    message = str(raised.value)
+    assert "'world_model.budget_seconds' is taken from 'env.sandbox_limits.wall_seconds'" in message
+    assert "member of 'world_model' does not go with that of 'env'" in message

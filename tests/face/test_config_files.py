@@ -14,6 +14,7 @@ MEMBERS = [(group, member) for group, members in CHOICES.items() for member in m
 NEEDS = {
     "causal_lm": ["policy.path=somewhere"],
     "causal_lm_vllm": ["policy.path=somewhere"],
+    "libero": ["world_model=goal_progress"],
     "endpoint": ["policy.base_url=http://127.0.0.1:1/v1", "policy.model=m"],
     "minivla": ["policy.path=somewhere"],
     "llm_static_checker": ["world_model.engine.path=somewhere"],

@@ -21,7 +21,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import InterpolationKeyError, OmegaConfBaseException
 
 from wmrl_gym.configs.validation import ConfigError, argument_types, import_target, unknown_key
 
@@ -79,6 +79,14 @@ def compose_config(name: str, overrides: Sequence[str] = (), config_dir: Path | 
     _drop_arguments(config, base, targets)
     try:
         plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    except InterpolationKeyError as error:
+        missing = str(error).partition("'")[2].partition("'")[0]
+        group, source = (str(key).partition(".")[0] for key in (error.full_key, missing))
+        raise ConfigError(
+            f"'{error.full_key}' is taken from '{missing}', which this configuration does not have\n"
+            f"  the chosen member of '{group}' does not go with that of '{source}': choose another, or set "
+            f"{error.full_key} yourself."
+        ) from error
     except OmegaConfBaseException as error:
         raise ConfigError(f"the configuration cannot be resolved: {error}") from error
     assert isinstance(plain, dict)
