@@ -90,6 +90,23 @@ def test_adapters_change_nothing_at_first_learn_alone_and_are_merged(make_observ
     torch.testing.assert_close(policy.log_probs(decisions)[0], fresh.log_probs(decisions)[0], atol=2e-5, rtol=0)
 
 
+@pytest.mark.parametrize("types", [{"compute_dtype": "bfloat16"}, {"dtype": "bfloat16"}])
+def test_half_precision_acts_and_learns_nearly_the_same(
+    make_observations: Make, tmp_path: Path, types: dict[str, str]
+) -> None:
+    tiny_minivla(image_size=28, width=64, layers=2).save_pretrained(tmp_path)
+    plain, half = load_minivla(tmp_path), load_minivla(tmp_path, **types)  # type: ignore[arg-type]
+    decisions = act(half, make_observations(3))
+    log_probs = half.log_probs(decisions)[0]
+    np.testing.assert_allclose(log_probs.detach(), np.stack([d.log_probs for d in decisions]), atol=0.02)
+    difference = (log_probs - plain.log_probs(decisions)[0]).abs().max().item()
+    assert 0 < difference < 0.05
+    log_probs.sum().backward()
+    weights = list(half.parameters())
+    assert {weight.dtype for weight in weights} == {torch.bfloat16 if "dtype" in types else torch.float32}
+    assert all(weight.grad is not None and bool(weight.grad.isfinite().all()) for weight in weights)
+
+
 def language_weights(vocabulary: int) -> dict[str, torch.Tensor]:
     from transformers import Qwen2Config, Qwen2ForCausalLM
 

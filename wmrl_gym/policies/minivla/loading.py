@@ -74,6 +74,7 @@ def load_minivla(
     lora_alpha: int | None = None,
     device: torch.device | str = "cpu",
     dtype: str = "float32",
+    compute_dtype: str | None = None,
     batch_size: int | None = None,
     feature_cache_bytes: int = 2**30,
     local_files_only: bool = False,
@@ -94,7 +95,8 @@ def load_minivla(
             needs the extra `wmrl-gym[lora]`.
         lora_alpha: scale of the adapters; None for twice the rank.
         device: where the model is moved to.
-        dtype: a torch dtype's name.
+        dtype: of the weights, a torch dtype's name. Weights that learn want "float32": small steps vanish in bfloat16.
+        compute_dtype: type that matrix products are computed in, "bfloat16" on a GPU; None for the weights' own.
         batch_size: most decisions made at the same time; None for all.
         feature_cache_bytes: see `MiniVLAPolicy`.
         local_files_only: never reach for the network.
@@ -127,6 +129,7 @@ def load_minivla(
     model = parts.pop("model").to(getattr(torch, dtype))
     if lora_rank is not None:
         model.language = add_lora(model.language, lora_rank, lora_alpha)
+    model.compute_dtype = None if compute_dtype is None else getattr(torch, compute_dtype)
     if cameras is not None:
         parts["cameras"] = tuple(cameras)
     if center_crop is not None:

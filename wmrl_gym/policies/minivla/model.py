@@ -7,6 +7,7 @@ between the first token of the prompt and the rest of it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -46,11 +47,17 @@ class Context:
 
 
 class MiniVLAModel(nn.Module):
-    """Vision, projector and language model, randomly initialised."""
+    """Vision, projector and language model, randomly initialised.
+
+    Attributes:
+        compute_dtype: type that matrix products are computed in, by autocasting; None for the weights' own. Weights in
+            single precision computed with in bfloat16 is how the original trains.
+    """
 
     def __init__(self, config: MiniVLAConfig) -> None:
         super().__init__()
         self.config = config
+        self.compute_dtype: torch.dtype | None = None
         self.vision = FusedVision(config.dino, config.siglip)
         self.language: Any = Qwen2ForCausalLM(Qwen2Config(**config.language))
         width = int(self.language.config.hidden_size)
@@ -67,6 +74,16 @@ class MiniVLAModel(nn.Module):
         """The language model itself, inside an adapter's wrapper if there is one."""
         return self.language.get_base_model() if hasattr(self.language, "get_base_model") else self.language
 
+    def _precision(self) -> AbstractContextManager[Any]:
+        if self.compute_dtype is None:
+            return nullcontext()
+        return torch.autocast(next(self.parameters()).device.type, dtype=self.compute_dtype)
+
+    def look(self, images: torch.Tensor) -> torch.Tensor:
+        """Features of pictures, shape (B, patches, vision width), of uint8 images of shape (B, 3, S, S)."""
+        with self._precision():
+            return self.vision(images)
+
     def context(self, features: torch.Tensor, prompts: Sequence[NDArray[np.int64]]) -> Context:
         """Embed prompts with their images.
 
@@ -80,7 +97,8 @@ class MiniVLAModel(nn.Module):
         device = features.device
         embed = self.causal_lm.get_input_embeddings()
         first = embed(torch.tensor([[int(prompt[0])] for prompt in prompts], device=device))
-        image = self.projector(features)
+        with self._precision():
+            image = self.projector(features)
         words = embed(torch.from_numpy(ids).to(device))
         mask = torch.ones(len(prompts), 1 + image.shape[1] + rest, dtype=torch.long, device=device)
         mask[:, 1 + image.shape[1] :] = torch.from_numpy(present).to(device)
@@ -89,13 +107,14 @@ class MiniVLAModel(nn.Module):
     def hidden(self, context: Context, cache: Any = None) -> torch.Tensor:
         """Last hidden states of the language model, shape (N, W, width); fills the cache if there is one."""
         keyword: dict[str, Any] = {} if cache is None else {cache_argument(self.causal_lm): cache}
-        output = self.causal_lm.model(
-            inputs_embeds=context.embeddings,
-            attention_mask=context.mask,
-            position_ids=context.positions,
-            use_cache=cache is not None,
-            **keyword,
-        )
+        with self._precision():
+            output = self.causal_lm.model(
+                inputs_embeds=context.embeddings,
+                attention_mask=context.mask,
+                position_ids=context.positions,
+                use_cache=cache is not None,
+                **keyword,
+            )
         return output.last_hidden_state
 
     def embed_tokens(self, token_ids: torch.Tensor) -> torch.Tensor:
@@ -105,4 +124,4 @@ class MiniVLAModel(nn.Module):
     def token_logits(self, hidden: torch.Tensor, first_token: int, token_count: int) -> torch.Tensor:
         """Logits of a contiguous range of tokens alone, shape (..., token_count), in single precision."""
         weight = self.causal_lm.get_output_embeddings().weight[first_token : first_token + token_count]
-        return (hidden @ weight.T).float()
+        return hidden.float() @ weight.float().T

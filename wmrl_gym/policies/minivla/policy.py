@@ -161,7 +161,7 @@ class MiniVLAPolicy:
             for camera in self.cameras
         ]
         with torch.set_grad_enabled(self.train_vision and torch.is_grad_enabled()):
-            features = self.model.vision(torch.from_numpy(np.stack(pictures)).to(self.device))
+            features = self.model.look(torch.from_numpy(np.stack(pictures)).to(self.device))
         return features.reshape(len(observations), -1, features.shape[-1])
 
     def _picture(self, observation: Observation, camera: str) -> NDArray[np.uint8]:
