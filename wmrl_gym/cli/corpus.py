@@ -19,6 +19,7 @@ from wmrl_gym.envs.mle_dojo.env import MLEDojoEnv
 from wmrl_gym.execution.environment import installed_versions
 from wmrl_gym.execution.limits import SandboxLimits
 from wmrl_gym.reporting.fidelity.authors import WRITERS
+from wmrl_gym.reporting.fidelity.confirming import confirm_timeouts
 from wmrl_gym.reporting.fidelity.corpus_file import Header, Record, data_digest, read_corpus, write_corpus
 from wmrl_gym.reporting.fidelity.corpus_writing import BLOCK, Agent, Plan, write_blocks
 from wmrl_gym.reporting.fidelity.work_file import OtherWork, WorkFile
@@ -58,6 +59,7 @@ def corpus(config: CorpusConfig, plain: dict[str, Any]) -> int:
                 work,
                 lambda done: console.print(f"{done} of {config.count} solutions", highlight=False),
             )
+            records = confirm_timeouts(records, environments[0].competitions, executor, config.confirm_timeouts)
         except KeyboardInterrupt:
             console.print("stopped; the same command goes on from here")
             return 130

@@ -66,7 +66,7 @@ def fidelity(config: FidelityConfig, plain: dict[str, Any]) -> int:
     _write(config.output, found, config.plot)
     for line in (f"status accuracy: {_told(found, 'status_accuracy')}", f"reward MAE: {_told(found, 'reward_mae')}"):
         console.print(line, highlight=False)
-    console.print(found["advice"], highlight=False)
+    console.print(found["advice"], highlight=False, soft_wrap=True)
     console.print(f"wrote {config.output / 'fidelity.md'}", highlight=False)
     return 0
 

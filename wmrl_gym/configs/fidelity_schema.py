@@ -42,6 +42,8 @@ class CorpusConfig:
     """The agent; None where no share is its."""
     output: Path = Path("solutions.jsonl.gz")
     count: int = 500
+    confirm_timeouts: int = 2
+    """How often a timeout must repeat, executed alone, to be believed."""
     seed: int = 0
     threads: int | None = 1
 
@@ -56,6 +58,8 @@ class CorpusConfig:
             raise ValueError("authors.agent has a share, but policy is null: choose one, or authors.agent=0")
         if self.count < 1:
             raise ValueError(f"count is {self.count}: give at least 1")
+        if self.confirm_timeouts < 0:
+            raise ValueError(f"confirm_timeouts is {self.confirm_timeouts}: give 0 or more")
         if self.seed < 0:
             raise ValueError(f"seed is {self.seed}: give 0 or more")
 

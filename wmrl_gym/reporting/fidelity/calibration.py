@@ -174,7 +174,7 @@ def advice(found: Calibration | None) -> str:
         word = "Debiasing would raise the mean absolute error"
     else:
         word = "No gain of debiasing is shown"
-    return f"{word}: the held-out mean absolute error falls by {bounds}."
+    return f"{word}: gain in held-out mean absolute error {bounds}."
 
 
 def _signed(value: float | None) -> str:

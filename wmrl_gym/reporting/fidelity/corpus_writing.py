@@ -17,6 +17,7 @@ from wmrl_gym.envs.mle_dojo.competition import Competition
 from wmrl_gym.envs.mle_dojo.env import MLEDojoEnv
 from wmrl_gym.reporting.fidelity.agents import AgentEpisode, play
 from wmrl_gym.reporting.fidelity.authors import Draft, write_draft
+from wmrl_gym.reporting.fidelity.confirming import executed_facts
 from wmrl_gym.reporting.fidelity.corpus_file import Record
 from wmrl_gym.reporting.fidelity.work_file import WorkFile
 
@@ -138,7 +139,6 @@ def _environment(environment: MLEDojoEnv, task: str) -> str:
 
 
 def _record(task: str, draft: Draft, episode: int, turn: int, outcome: Outcome, environment: str) -> Record:
-    details = outcome.details
     return Record(
         task=task,
         script=draft.script,
@@ -147,11 +147,6 @@ def _record(task: str, draft: Draft, episode: int, turn: int, outcome: Outcome, 
         mistake=draft.mistake,
         episode=episode,
         turn=turn,
-        status=str(outcome.status),
-        score=outcome.score,
-        percentile=details.get("percentile"),
-        exception=details.get("exception"),
-        line=details.get("line"),
-        seconds=round(outcome.seconds, 3),
         environment=environment[:16],
+        **executed_facts(outcome),
     )

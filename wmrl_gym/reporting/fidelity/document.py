@@ -116,9 +116,9 @@ def _calibration(found: Mapping[str, Any]) -> list[str]:
         "at random by episode.",
         "",
         *table(("on the held-out half", "before", "after"), rows),
-        f"**{found['advice']}** The calibration error falls by {_interval(inner['gain_calibration_error'], 'signed')}. "
-        f"Over {inner['repeats']} random halves the error falls by {inner['mean_gain_mae']:+.3f} on average, and in "
-        f"{inner['share_of_halves_gained']:.0%} of them.",
+        f"**{found['advice']}** Gain in calibration error {_interval(inner['gain_calibration_error'], 'signed')}. Over "
+        f"{inner['repeats']} random halves the mean gain in absolute error is {inner['mean_gain_mae']:+.3f}, and "
+        f"{inner['share_of_halves_gained']:.0%} of them gain.",
         "",
         "The map is made to get means right, so it can lower the squared error and the bias and yet raise the absolute "
         "error. It keeps the order of scores: Spearman and AUC cannot gain.",
