@@ -202,7 +202,7 @@ def sample(
     lengths, stopped = np.zeros(count, np.int64), np.zeros(count, bool)
     rows = np.arange(count)  # which original row each row of the running batch is
     for step in range(max_new_tokens):
-        chosen, chosen_log_probs = _choose(logits, uniforms[rows, step], temperature)
+        chosen, chosen_log_probs = choose(logits, uniforms[rows, step], temperature)
         chosen_cpu = chosen.cpu().numpy()
         running = ~stopped[rows]
         alive = rows[running]
@@ -229,10 +229,14 @@ def sample(
     return [Sampled(tokens[i, :n].copy(), log_probs[i, :n].copy(), bool(stopped[i])) for i, n in enumerate(lengths)]
 
 
-def _choose(
+def choose(
     logits: torch.Tensor, uniforms: NDArray[np.float64], temperature: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Token ids and their log-probabilities, both of shape (n,), from logits of shape (n, vocabulary)."""
+    """Token ids and their log-probabilities, both of shape (n,), from logits of shape (n, vocabulary).
+
+    Inverts each row's cumulative distribution at its uniform number. Temperature 0 takes the likeliest token, with its
+    log-probability at temperature 1.
+    """
     scaled = logits.float() if temperature == 0 else logits.float() / temperature
     log_probs = torch.log_softmax(scaled, dim=-1)
     if temperature == 0:

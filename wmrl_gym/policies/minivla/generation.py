@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from wmrl_gym.policies.decoding import sampling_cache
+from wmrl_gym.policies.decoding import choose, sampling_cache
 from wmrl_gym.policies.minivla.action_tokens import ActionCodec
 from wmrl_gym.policies.minivla.model import Context, MiniVLAModel
 
@@ -32,8 +32,7 @@ def sample_tokens(
     in the batch. Temperature 0 takes the likeliest token and records its log-probability at temperature 1.
     """
     count, length = len(context.mask), codec.tokens_per_decision
-    uniforms = torch.from_numpy(np.stack([np.random.default_rng(seed).random(length) for seed in seeds]))
-    uniforms = uniforms.to(context.mask.device)
+    uniforms = np.stack([np.random.default_rng(seed).random(length) for seed in seeds])
     cache = sampling_cache(model.causal_lm, context.mask.shape[1] + length)
     hidden = model.hidden(context, cache)[:, -1]
     mask, positions = context.mask, context.positions[:, -1:]
@@ -41,7 +40,7 @@ def sample_tokens(
     log_probs_N: list[torch.Tensor] = []
     for step in range(length):
         logits = model.token_logits(hidden, codec.first_token, codec.token_count)
-        chosen, log_probs = _choose(logits, uniforms[:, step], temperature)
+        chosen, log_probs = choose(logits, uniforms[:, step], temperature)
         chosen_N.append(codec.first_token + chosen)
         log_probs_N.append(log_probs)
         if step + 1 < length:
@@ -49,19 +48,6 @@ def sample_tokens(
             embeddings = model.embed_tokens(chosen_N[-1][:, None])
             hidden = model.hidden(Context(embeddings, mask, positions), cache)[:, -1]
     return torch.stack(chosen_N, 1).cpu().numpy(), torch.stack(log_probs_N, 1).float().cpu().numpy()
-
-
-def _choose(logits: torch.Tensor, uniforms: torch.Tensor, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """Indices and log-probabilities, both of shape (N,), from logits of shape (N, bins) and uniforms of shape (N,)."""
-    log_probs = torch.log_softmax(logits if temperature == 0 else logits / temperature, dim=-1)
-    if temperature == 0:
-        chosen = log_probs.argmax(-1)
-    else:
-        # Double precision, so that rounding in a large batch practically never moves a uniform across a boundary.
-        cumulative = log_probs.double().exp().cumsum(-1)
-        targets = uniforms[:, None] * cumulative[:, -1:]
-        chosen = torch.searchsorted(cumulative, targets, right=True)[:, 0].clamp(max=logits.shape[-1] - 1)
-    return chosen, log_probs.gather(-1, chosen[:, None])[:, 0]
 
 
 def token_log_probs(

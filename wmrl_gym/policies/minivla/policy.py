@@ -138,13 +138,14 @@ class MiniVLAPolicy:
         table = token_log_probs(self.model, context, self.codec, token_ids, temperature)
         log_probs = table.gather(-1, (token_ids - self.codec.first_token)[..., None])[..., 0]
         entropy = -(table.exp() * table).sum(-1)
-        taken = [decision.actions_used for decision in decisions]
-        counts = [
-            len(ids) if n is None else self.codec.tokens_taken(n) for ids, n in zip(token_ids, taken, strict=True)
-        ]
+        counts = torch.tensor([self.tokens_taken(decision) for decision in decisions], device=self.device)
         places = torch.arange(token_ids.shape[1], device=self.device)
-        mask = (places < torch.tensor(counts, device=self.device)[:, None]).to(log_probs.dtype)
-        return log_probs, entropy, mask
+        return log_probs, entropy, (places < counts[:, None]).to(log_probs.dtype)
+
+    def tokens_taken(self, decision: Decision) -> int:
+        """How many leading tokens of a decision had an effect: those that `log_probs` does not mask."""
+        used = decision.actions_used
+        return len(decision.token_ids) if used is None else self.codec.tokens_taken(used)
 
     def features(self, observations: Sequence[Observation]) -> torch.Tensor:
         """What the vision backbones make of the pictures, shape (N, patches of all cameras, width).
