@@ -84,7 +84,7 @@ def _draw_calibration(axes: Any, calibration: Mapping[str, Any] | None) -> None:
 
 def _draw_authors(axes: Any, authors: Mapping[str, Any]) -> None:
     axes.set_title("status accuracy by author")
-    axes.set_xlim(0, 1)
+    axes.set_xlim(0, 1.03)  # room for a point at 1
     names = list(authors)[::-1]
     for row, name in enumerate(names):
         part = authors[name]
