@@ -61,6 +61,9 @@ class Simulator:
         began, cpu_began = time.perf_counter(), time.process_time()
         if job.actions.ndim != 2 or job.actions.shape[1] != len(self._env.action_spec[0]):
             raise ValueError(f"actions have shape {job.actions.shape}: give (n, {len(self._env.action_spec[0])})")
+        if job.view.cameras and self._env.sim._render_context_offscreen is None:
+            # Before the steps, not after them: it computes places anew, and the image would be two milliseconds ahead.
+            self._open_renderer()
         self._go_to(job.start)
         if job.rearrangement is not None:
             self._rearrange(job.rearrangement)
@@ -85,6 +88,7 @@ class Simulator:
     def _go_to(self, start: Snapshot | NDArray[np.float64]) -> None:
         if isinstance(start, Snapshot):
             snapshots.restore(self._env, start)
+            self._env.sim.forward()
         else:
             # A reset that does not build everything anew leaves the gripper's action as it was; this leaves nothing.
             snapshots.restore(self._env, self._fresh)
@@ -128,8 +132,6 @@ class Simulator:
     def render(self, camera: str, size: int, orientation: Orientation) -> NDArray[np.uint8]:
         """An image of the state as the last step left it, shape (size, size, 3)."""
         sim = self._env.sim
-        if sim._render_context_offscreen is None:
-            self._open_renderer()
         # Several simulators of a process each have a context of their own.
         sim._render_context_offscreen.gl_ctx.make_current()
         # Lights and burners follow from the state, and are brought up to date here for a state just restored.
