@@ -15,7 +15,10 @@ def run(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, 
     return code, captured.out, captured.err
 
 
-@pytest.mark.parametrize("command", ["train", "sft", "evaluate", "competitions", "doctor"])
+@pytest.mark.parametrize(
+    "command",
+    ["train", "sft", "evaluate", "compare", "corpus", "fidelity", "report", "competitions", "doctor"],
+)
 def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main([command, "--help"])
