@@ -73,6 +73,15 @@ def test_looking_does_not_disturb(pool: SimulatorPool, settled: JobResult) -> No
     assert blind.frames == {}
 
 
+def test_taking_no_action_changes_nothing_and_shows_the_state(pool: SimulatorPool, settled: JobResult) -> None:
+    elsewhere = play(pool, settled.snapshot, random_actions(8))
+    still = play(pool, settled.snapshot, waiting(0))
+    assert still.snapshot.key == settled.snapshot.key
+    # Places are computed anew, and so are those after the last of 25 substeps, not before it.
+    np.testing.assert_allclose(still.robot_state, settled.robot_state, atol=1e-3)
+    assert np.abs(elsewhere.robot_state - settled.robot_state).max() > 0.01
+
+
 def test_orientations_are_turns_of_one_image(pool: SimulatorPool, settled: JobResult) -> None:
     images = {}
     for orientation in ("raw", "flip_vertical", "rotate_180"):

@@ -114,8 +114,8 @@ def _has_room(name: str, objects: Mapping[str, NDArray[np.float64]], before: Pri
     """Whether an object is as far from the others as their circles ask for, or at least as far as it was."""
     for other in objects:
         room = before.radii[name] + before.radii[other]
-        was = np.linalg.norm((before.objects[name] - before.objects[other])[:2])
-        is_now = np.linalg.norm((objects[name] - objects[other])[:2])
+        was = float(np.linalg.norm((before.objects[name] - before.objects[other])[:2]))
+        is_now = float(np.linalg.norm((objects[name] - objects[other])[:2]))
         if other != name and is_now < min(room, was):
             return False
     return True

@@ -65,6 +65,10 @@ class Simulator:
             # Before the steps, not after them: it computes places anew, and the image would be two milliseconds ahead.
             self._open_renderer()
         self._go_to(job.start)
+        if isinstance(job.start, Snapshot) and not len(job.actions):
+            # What is seen must be of this state. Computing it moves the solver's warm start, which is put back.
+            self._env.sim.forward()
+            snapshots.restore(self._env, job.start)
         if job.rearrangement is not None:
             self._rearrange(job.rearrangement)
         successes: list[bool] = []
@@ -88,7 +92,6 @@ class Simulator:
     def _go_to(self, start: Snapshot | NDArray[np.float64]) -> None:
         if isinstance(start, Snapshot):
             snapshots.restore(self._env, start)
-            self._env.sim.forward()
         else:
             # A reset that does not build everything anew leaves the gripper's action as it was; this leaves nothing.
             snapshots.restore(self._env, self._fresh)
