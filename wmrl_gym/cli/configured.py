@@ -14,7 +14,7 @@ RESUME = ("resume=", "+resume=")
 
 
 def run_configured(options: argparse.Namespace) -> int:
-    """Run a command that takes a configuration: ``train``, ``sft``, ``evaluate``, ``compare``, ``corpus``, ``fidelity``."""
+    """Run a command that takes a configuration: train, sft, evaluate, compare, corpus or fidelity."""
     if options.list:
         for group, members in group_choices(options.config_dir).items():
             print(f"{group}: {', '.join(members)}")
