@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.console import Console
 
 from wmrl_gym.reporting.run_directory import RunDirectory
-from wmrl_gym.reporting.table import Cost, FinalTable, LanguageModelCost, measure, measures_of
+from wmrl_gym.reporting.table import Cost, FinalTable, LanguageModelCost, measure, measures_of, tasks_without_result
 
 BEFORE = {"a": [0.0, 0.2, 0.0, 0.2], "b": [0.1, 0.1, 0.3, 0.3]}
 AFTER = {"a": [0.5, 0.7, 0.5, 0.7], "b": [0.6, 0.6, 0.8, 0.8]}
@@ -69,3 +69,22 @@ def test_categories_are_weighed_alike_only_where_every_task_has_one() -> None:
     assert [measure.after and measure.after.estimate for measure in weighed[:2]] == [1 / 3, 0.5]
     assert weighed[1].name == "score, categories weighed alike"
     assert "score, categories weighed alike" not in {m.name for m in measures_of("score", None, result, {"a": "x"})}
+
+
+def test_a_task_that_lost_all_its_episodes_is_left_out_before_and_after_and_named() -> None:
+    before = {"scores": {"a": [0.25], "b": [], "c": [1.0]}, "valid": {"a": [1.0], "b": [], "c": [1.0]}}
+    after = {"scores": {"a": [0.5], "b": [1.0], "c": []}, "valid": {"a": [1.0], "b": [1.0], "c": []}}
+    score, valid = measures_of("percentile", before, after)
+    assert score.gain is not None and score.gain.estimate == 0.25
+    assert valid.before is not None and valid.before.estimate == 1.0
+    left_out = tasks_without_result(before, None, after)
+    assert left_out == ("b", "c") and tasks_without_result(before) == ("b",)
+    assert "no result of them: b, c" in FinalTable("t", 1, (score,), table().cost, left_out).markdown()
+    assert measures_of("percentile", {"scores": {"a": []}, "valid": {"a": []}}, after | {"scores": {"a": [0.1]}}) == []
+
+
+def test_gain_in_tasks_that_succeed_is_paired_by_task() -> None:
+    """Every task that failed still fails: drawing tasks apart before and after would make up a spread."""
+    scores = {f"{index}": [float(index % 2)] for index in range(10)}
+    gains = [m.gain for m in measures_of("success", {"scores": scores}, {"scores": scores})[1:]]
+    assert [(gain.low, gain.high) for gain in gains if gain is not None] == [(0.0, 0.0)] * 2

@@ -20,7 +20,7 @@ from wmrl_gym.proxy import RewardProxy, RewardProxyVectorEnv
 from wmrl_gym.reporting.metrics import JSONLMetrics, MetricsLog, TensorBoardMetrics, read_metrics
 from wmrl_gym.reporting.progress import Progress
 from wmrl_gym.reporting.run_directory import RunDirectory, during
-from wmrl_gym.reporting.table import Cost, FinalTable, LanguageModelCost, measures_of
+from wmrl_gym.reporting.table import Cost, FinalTable, LanguageModelCost, measures_of, tasks_without_result
 from wmrl_gym.reporting.trajectories import TrajectoryRecorder
 
 COLUMNS = (
@@ -224,7 +224,8 @@ class Run:
             seconds=seconds,
             language_model=LanguageModelCost.from_records(records),
         )
-        return FinalTable(title, self.config.evaluation.samples, tuple(measures), cost)
+        left_out = tasks_without_result(before, after)
+        return FinalTable(title, self.config.evaluation.samples, tuple(measures), cost, left_out)
 
 
 def check(config: TrainConfig) -> None:

@@ -101,6 +101,8 @@ class FinalTable:
     """Episodes per task in the evaluations."""
     measures: tuple[Measure, ...]
     cost: Cost
+    left_out: tuple[str, ...] = ()
+    """Held-out tasks of which an evaluation has no result: they are in no measure."""
 
     def rows(self) -> list[tuple[str, str, str, str]]:
         """The measures as text: name, before, after, gain."""
@@ -110,10 +112,12 @@ class FinalTable:
         ]
 
     def cost_lines(self) -> list[str]:
-        """The cost as sentences."""
+        """The cost as sentences, and before them what is not in the measures."""
         cost = self.cost
+        absent = ", ".join(self.left_out)
         stages = ", ".join(f"{name} {seconds:.0f}" for name, seconds in cost.seconds.items())
         return [
+            *([f"left out, because an evaluation has no result of them: {absent}"] if absent else []),
             f"really executed: {cost.executed_trajectories} of {cost.trajectories} training trajectories "
             f"({cost.executed_share:.1%}), {cost.executions} executions",
             f"seconds: {stages}; total {sum(cost.seconds.values()):.0f}",
@@ -141,7 +145,7 @@ class FinalTable:
             table.add_row(*row)
         console.print(table)
         for line in self.cost_lines():
-            console.print(f" {line}", highlight=False, soft_wrap=True)
+            console.print(f" {line}", highlight=False, markup=False, soft_wrap=True)
 
     def write(self, run: RunDirectory) -> None:
         """As table.md and table.json in the run's folder."""
@@ -177,7 +181,7 @@ def measures_of(
         after: likewise.
         categories: of the tasks, if their means are to be weighed alike.
     """
-    scores_before, scores_after = (None if r is None else _known(r["scores"]) for r in (before, after))
+    scores_before, scores_after = _comparable(before, after, "scores")
     told = [scores for scores in (scores_before, scores_after) if scores]
     if not told:
         return []
@@ -186,22 +190,44 @@ def measures_of(
         title = f"{name}, categories weighed alike"
         measures.append(measure(title, scores_before, scores_after, category_weights(categories)))
     if name == "percentile":
-        valid_before, valid_after = (None if r is None else _known(r["valid"]) for r in (before, after))
-        measures.append(measure("valid share", valid_before, valid_after))
+        measures.append(measure("valid share", *_comparable(before, after, "valid")))
     elif all(score in (0.0, 1.0) for scores in told for episodes in scores.values() for score in episodes):
         for title, counts in (("all of k succeed", all), ("any of k succeeds", any)):
-            measures.append(measure(title, _shares(counts, scores_before), _shares(counts, scores_after)))
+            measures.append(_share_of_tasks(title, counts, scores_before, scores_after))
     return measures
 
 
-def _shares(counts: Callable[[Sequence[float]], bool], scores: Values | None) -> Values | None:
-    """1 for each task whose episodes count, else 0. The tasks are what is drawn anew, for each has one such number."""
-    return None if scores is None else {"tasks": [float(counts(episodes)) for episodes in scores.values()]}
+def tasks_without_result(*evaluations: Mapping[str, Values] | None) -> tuple[str, ...]:
+    """Tasks of which one of the evaluations that were made has no result; arguments as in `measures_of`."""
+    made = [evaluation["scores"] for evaluation in evaluations if evaluation is not None]
+    return tuple(sorted({task for scores in made for task, episodes in scores.items() if not episodes}))
 
 
-def _known(values: Values) -> dict[str, Sequence[float]]:
-    """Without tasks of which no episode has a result."""
-    return {task: episodes for task, episodes in values.items() if episodes}
+def _comparable(
+    before: Mapping[str, Values] | None, after: Mapping[str, Values] | None, key: str
+) -> tuple[Values | None, Values | None]:
+    """Both without the tasks of which one has no result: a gain between other tasks would be none of the agent's."""
+    absent = tasks_without_result(before, after)
+    pair = [None if r is None else {t: v for t, v in r[key].items() if t not in absent} for r in (before, after)]
+    return pair[0] or None, pair[1] or None
+
+
+def _share_of_tasks(
+    title: str, counts: Callable[[Sequence[float]], bool], before: Values | None, after: Values | None
+) -> Measure:
+    """Share of the tasks whose episodes count. The tasks are drawn anew, for each has one such number.
+
+    The gain draws a task with both its numbers: before and after it is the same task.
+    """
+    shares = [
+        None if scores is None else {task: float(counts(episodes)) for task, episodes in scores.items()}
+        for scores in (before, after)
+    ]
+    intervals = [None if share is None else mean_interval({"tasks": list(share.values())}) for share in shares]
+    gain = None
+    if shares[0] is not None and shares[1] is not None:
+        gain = mean_interval({"tasks": [shares[1][task] - shares[0][task] for task in shares[0]]})
+    return Measure(title, intervals[0], intervals[1], gain)
 
 
 def _share(interval: Interval | None) -> str:
