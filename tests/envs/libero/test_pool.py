@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -37,6 +38,73 @@ def test_processes_that_cannot_start_fail_the_job_for_good(
         pool.submit(settled_free_job).result(60)
     assert pool.restarts == 3
     pool.close()
+
+
+def test_processes_that_cannot_be_made_fail_the_job_for_good(
+    settled_free_job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    pool = SimulatorPool(1)
+    with pytest.raises(SimulatorError, match="could not be started"):
+        pool.submit(settled_free_job).result(60)
+    pool.close()
+
+
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Processes that live and never answer."""
+    program = tmp_path / "silent"
+    program.write_text("#!/bin/sh\nexec sleep 120\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+
+
+def is_running(process_id: int) -> bool:
+    return Path(f"/proc/{process_id}").exists()
+
+
+@pytest.mark.usefixtures("silent")
+def test_closing_during_a_job_fails_it_cancels_those_that_wait_and_leaves_nothing(settled_free_job: Job) -> None:
+    pool = SimulatorPool(1)
+    working, waiting = pool.submit(settled_free_job), pool.submit(settled_free_job)
+    while not pool.process_ids:
+        time.sleep(0.01)
+    process_id = pool.process_ids[0]
+    # Ctrl-C goes to the trainer's process group: a trainer that finishes its step still needs its simulators.
+    assert os.getpgid(process_id) != os.getpgid(0)
+    pool.close()
+    assert not is_running(process_id)
+    with pytest.raises(SimulatorError, match="closed"):
+        working.result(10)
+    assert waiting.cancelled()
+    for thread in pool._threads:
+        thread.join(5)
+    assert not pool.process_ids and not any(thread.is_alive() for thread in pool._threads)
+
+
+@pytest.mark.usefixtures("silent")
+def test_a_pool_closed_while_a_process_begins_starts_none(
+    settled_free_job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = SimulatorPool(1)
+    begins, closed = threading.Event(), threading.Event()
+    worker = pool._workers[0]
+    start = worker._start
+
+    def late() -> object:
+        begins.set()
+        assert closed.wait(10)
+        return start()
+
+    monkeypatch.setattr(worker, "_start", late)
+    future = pool.submit(settled_free_job)
+    assert begins.wait(10)
+    pool.close()
+    closed.set()
+    with pytest.raises(SimulatorError, match="closed"):
+        future.result(10)
+    pool._threads[0].join(5)
+    assert not pool._threads[0].is_alive() and not pool.process_ids
 
 
 @pytest.fixture

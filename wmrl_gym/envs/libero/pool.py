@@ -68,7 +68,7 @@ class SimulatorPool:
     @property
     def process_ids(self) -> list[int]:
         """Of the processes that run now."""
-        return [worker.process.pid for worker in self._workers if worker.process is not None]
+        return [process.pid for worker in self._workers if (process := worker.process) is not None]
 
     @property
     def restarts(self) -> int:
@@ -94,7 +94,7 @@ class SimulatorPool:
         for queued in waiting:
             queued.future.cancel()
         for worker in self._workers:
-            worker.stop()
+            worker.close()
         atexit.unregister(self.close)
 
     def _serve(self, worker: _Worker) -> None:
@@ -105,6 +105,7 @@ class SimulatorPool:
                 queued.future.set_result(self._run(worker, queued.job))
             except BaseException as error:
                 queued.future.set_exception(error)
+        worker.stop()
 
     def _next(self, worker: _Worker) -> _Queued | None:
         with self._wake:
@@ -152,7 +153,7 @@ class _Queued:
 
 
 class _Worker:
-    """One process, seen from here."""
+    """One process, seen from here. Everything but `close` is called by the one thread that serves it."""
 
     def __init__(self, capacity: int) -> None:
         self.process: subprocess.Popen[bytes] | None = None
@@ -161,6 +162,9 @@ class _Worker:
         self.losses = 0
         self._capacity = capacity
         self._connection: Connection | None = None
+        self._is_closed = False
+        self._lock = threading.Lock()
+        """Held while a process begins or ends: none may begin after `close`."""
 
     def run(self, job: Job, timeout: float) -> JobResult:
         is_loaded = job.task in self.loaded
@@ -184,12 +188,21 @@ class _Worker:
 
     def _start(self) -> Connection:
         ours, theirs = socket.socketpair()
-        with theirs:
-            command = [sys.executable, "-m", "wmrl_gym.envs.libero.worker", str(theirs.fileno()), str(self._capacity)]
-            self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], env=_environment()
-            )
-        self._connection = Connection(ours.detach())
+        command = [sys.executable, "-m", "wmrl_gym.envs.libero.worker", str(theirs.fileno()), str(self._capacity)]
+        with self._lock, theirs:
+            self._connection = Connection(ours.detach())
+            if self._is_closed:
+                raise _WorkerLost("closed")
+            try:
+                self.process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()],
+                    env=_environment(),
+                    start_new_session=True,  # Ctrl-C is for the trainer, which finishes its step with these processes
+                )
+            except OSError as error:
+                raise _WorkerLost(f"the process could not be started: {error}") from error
         return self._connection
 
     def replace(self) -> None:
@@ -197,9 +210,19 @@ class _Worker:
         self.losses += 1
         self.stop()
 
+    def close(self) -> None:
+        """Kill the process, from any thread; no other one is started. The pipe is left to the thread that reads it."""
+        with self._lock:
+            self._is_closed = True
+            if self.process is not None:
+                self.process.kill()
+                self.process.wait()
+
     def stop(self) -> None:
-        process, connection = self.process, self._connection
-        self.process, self._connection, self.loaded = None, None, ()
+        """Kill the process and let go of everything."""
+        with self._lock:
+            process, connection = self.process, self._connection
+            self.process, self._connection, self.loaded = None, None, ()
         if process is not None:
             process.kill()
             process.wait()
