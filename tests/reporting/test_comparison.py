@@ -74,6 +74,47 @@ def test_a_reference_that_gains_nothing_leaves_nothing_to_reach() -> None:
     assert "nothing to reach" in markdown(comparison, "title", "percentile", "command")
 
 
+def points(*scores_and_samples: tuple[float, int], stages: Sequence[str] = ()) -> Curve:
+    made = [
+        Point(2 * index, {"one": [score] * samples}, dict.fromkeys(AXES, 10.0 * index))
+        for index, (score, samples) in enumerate(scores_and_samples)
+    ]
+    return Curve(tuple(made), dict.fromkeys(stages, 2.0))
+
+
+def test_a_reference_that_ends_below_its_beginning_has_gained_nothing_although_it_recovers_from_a_dip() -> None:
+    """The small evaluation in the middle pulls the monotone curve's beginning down, which is no gain."""
+    curves = {
+        "executed": {0: points((0.3, 8), (0.1, 2), (0.29, 8))},
+        "other": {0: points((0.3, 8), (0.3, 2), (0.35, 8))},
+    }
+    comparison = compare_arms(curves, "executed", resamples=20)
+    assert result_of(comparison, "executed").gain.estimate < 0
+    assert all(reach.ratio is None for result in comparison.arms for reach in result.reach.values())
+
+
+def test_episodes_of_all_seeds_weigh_a_point() -> None:
+    runs = {0: points((0.6, 8), (0.4, 8)), 1: points((0.6, 8), (0.4, 2))}
+    assert compare_arms({"arm": runs}, "arm", resamples=20).target == pytest.approx((16 * 0.6 + 10 * 0.4) / 26)
+
+
+def test_a_stage_that_only_one_seed_had_is_told() -> None:
+    runs = {0: points((0.2, 1), (0.4, 1)), 1: points((0.2, 1), (0.4, 1), stages=["predict"])}
+    assert compare_arms({"arm": runs}, resamples=20).arms[0].stages == {"predict": 1.0}
+
+
+def test_resamples_in_which_the_reference_gains_nothing_are_told() -> None:
+    rising, falling = points((0.2, 1), (0.6, 1)), points((0.2, 1), (0.1, 1))
+    comparison = compare_arms({"executed": {0: rising, 1: rising, 2: falling}}, "executed", resamples=400)
+    ratio = comparison.arms[0].reach["executions"].ratio
+    assert ratio is not None and ratio.defined == pytest.approx(1 - 1 / 27, abs=0.03) and ratio.defined < 1
+    assert f"In {1 - ratio.defined:.0%} of the resamples executed itself gained nothing" in markdown(
+        comparison, "title", "percentile", "command"
+    )
+    certain = compare_arms({"executed": {0: rising}}, "executed", resamples=20)
+    assert "itself gained nothing" not in markdown(certain, "title", "percentile", "command")
+
+
 def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
     truth, inside = 0.3, 0
     for repetition in range(40):

@@ -130,8 +130,13 @@ class _Resampled:
         for axis in AXES:
             cost = np.asarray([[point.cost[axis] for point in run.points] for run in runs])
             self.costs[axis] = np.vstack([cost.mean(axis=0), cost[picks].mean(axis=1)])
-        weights = runs[0].weights()
+        weights = np.sum([run.weights() for run in runs], axis=0)
         self.levels: Array = np.asarray([monotone(row, weights) for row in self.scores])
+
+    def paid(self, axis: str) -> Array:
+        """What each row paid for the level at its own end: nothing if it was no worse before training."""
+        targets = self.levels[:, -1]
+        return np.where(targets > self.scores[:, 0], self.reach(axis, targets), 0.0)
 
     def reach(self, axis: str, targets: Array) -> Array:
         """Cost at which each row reaches its target."""
@@ -146,7 +151,8 @@ def _result(
         return interval_of(float(values[0]), values[1:], level)
 
     difference = None if aim is None or arm == reference else interval(own.scores[:, -1] - aim.scores[:, -1])
-    stages = {name: sum(run.stages.get(name, 0.0) for run in runs) / len(runs) for name in runs[0].stages}
+    names = dict.fromkeys(name for run in runs for name in run.stages)
+    stages = {name: sum(run.stages.get(name, 0.0) for run in runs) / len(runs) for name in names}
     return ArmResult(
         arm=arm,
         before=interval(own.scores[:, 0]),
@@ -164,9 +170,8 @@ def _result(
 
 
 def _reach(axis: str, own: _Resampled, aim: _Resampled, level: float) -> Reach:
-    targets = aim.levels[:, -1]
-    cost = own.reach(axis, targets)
-    return Reach(float(cost[0]) if np.isfinite(cost[0]) else None, ratio_of(cost, aim.reach(axis, targets), level))
+    cost = own.reach(axis, aim.levels[:, -1])
+    return Reach(float(cost[0]) if np.isfinite(cost[0]) else None, ratio_of(cost, aim.paid(axis), level))
 
 
 def _common_seeds(curves: Mapping[str, Mapping[int, Curve]]) -> list[int]:

@@ -72,6 +72,12 @@ def markdown(comparison: Comparison, title: str, score: str, command: str) -> st
             "Each curve is made monotone first, so a score counts as reached if it is held. *Reached in* is the share "
             "of the bootstrap's resamples in which the arm gets there at all."
         )
+        defined = [r.ratio.defined for result in comparison.arms for r in result.reach.values() if r.ratio is not None]
+        if defined and min(defined) < 1:
+            lines.append(
+                f"In {1 - min(defined):.0%} of the resamples {who} itself gained nothing, so there is no ratio: they "
+                "are left out of the intervals and of *reached in*."
+            )
     lines += ["", "Wall-clock seconds by stage:", "", *_markdown_table(stage_table(comparison)), ""]
     return "\n".join(lines)
 
