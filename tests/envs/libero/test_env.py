@@ -151,9 +151,19 @@ def test_the_verdict_is_not_in_the_submission(make_env: MakeEnv) -> None:
     submission, _ = play(env)
     assert set(submission.content) == {"frames"}
     assert set(submission.context) == {
-        "instruction", "suite", "init_state_id", "initial_states", "versions", "simulation",
+        "instruction", "suite", "init_state_id", "initial_states", "versions", "simulation", "score",
     }  # fmt: skip
     fingerprint(submission)
+
+
+def test_the_same_episode_scored_otherwise_has_a_verdict_of_its_own(make_env: MakeEnv) -> None:
+    keys = []
+    for score in ("success", "progress"):
+        env = make_env(chunk=4, horizon=4, score=score)
+        env.reset(options=START)
+        keys.append(play(env)[0].key)
+        assert env._episode is not None and not env._episode.frames
+    assert keys[0] != keys[1]
 
 
 def test_a_submission_nobody_simulated_here_has_no_score(make_env: MakeEnv) -> None:
@@ -184,6 +194,7 @@ def test_a_simulator_that_fails_for_good_leaves_the_score_unknown(
 ) -> None:
     env = make_env(chunk=2)
     env.reset(options=START)
+    assert env.step(actions(env))[4]["actions_used"] == 2
     with monkeypatch.context() as broken:
         broken.setattr(sys, "executable", "/bin/false")
         os.kill(pool.process_ids[0], signal.SIGKILL)
@@ -192,6 +203,7 @@ def test_a_simulator_that_fails_for_good_leaves_the_score_unknown(
     assert math.isnan(reward)
     assert (terminated, truncated) == (False, True)
     assert (info["outcome"].score, info["outcome"].status) == (None, "simulator_error")
+    assert (info["actions_used"], info["steps"]) == (0, 2)
     assert env.reset(options=START)[1]["success"] is False
 
 

@@ -51,8 +51,9 @@ class LIBEROLongEnv(ExpensiveRewardEnv[Observation, NDArray[np.float32]]):
 
     ## Submission
     The finished episode, as ``{"frames": uint8 of shape (T, H, W, 3)}``: what the first camera saw at the beginning and
-    after each action. Its context is public: "instruction", "suite", "init_state_id", "initial_states", "versions", and
-    "simulation", a digest of where the episode began and all its actions. `execute` gives the simulator's verdict.
+    after each action. Its context is public: "instruction", "suite", "init_state_id", "initial_states", "versions",
+    "score" (the setting), and "simulation", a digest of where the episode began and of all its actions. `execute` gives
+    the simulator's verdict.
 
     ## Info
     "task", "init_state_id", "goal_progress" (share of the goal's predicates), "success", "steps" (environment steps so
@@ -163,7 +164,7 @@ class LIBEROLongEnv(ExpensiveRewardEnv[Observation, NDArray[np.float32]]):
         try:
             result = self._begin(episode, action).result()
         except SimulatorError as error:
-            episode.failure = str(error)
+            episode.failure, episode.actions_used = str(error), 0
         else:
             episode.take_in(result, self.view)
         episode.pending, episode.has_submitted = None, True
@@ -172,6 +173,8 @@ class LIBEROLongEnv(ExpensiveRewardEnv[Observation, NDArray[np.float32]]):
         submission = self._submission(episode)
         VERDICTS.record(submission, self._verdict(episode))
         episode.is_submitted = True
+        # Ten megabytes that are in the submission now; this object lives until the next reset.
+        episode.frames = []
         return submission
 
     def execute(self, submission: Submission) -> Outcome:
@@ -206,7 +209,9 @@ class LIBEROLongEnv(ExpensiveRewardEnv[Observation, NDArray[np.float32]]):
         if self._simulators is not None:
             sharing.leave(self._simulators)
             self._simulators = None
-        self._episode = None
+        if self._episode is not None:
+            self._episode.abandon()
+            self._episode = None
 
     def _choose(self, options: Mapping[str, Any]) -> tuple[TaskReference, int]:
         named = options.get("task")
@@ -258,6 +263,8 @@ class LIBEROLongEnv(ExpensiveRewardEnv[Observation, NDArray[np.float32]]):
             "initial_states": self.initial_states.name,
             "versions": self.versions,
             "simulation": episode.digest,
+            # What the verdict is about, and so part of the key under which it is found.
+            "score": self.score_kind,
         }
         if self.reveal_goal_progress:
             context["goal_progress"] = tuple(episode.progress)
