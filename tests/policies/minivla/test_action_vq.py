@@ -125,3 +125,5 @@ def test_a_policy_plays_whole_chunks_learns_and_is_saved(
     for one, other in zip(decisions, again, strict=True):
         np.testing.assert_array_equal(one.token_ids, other.token_ids)
         np.testing.assert_allclose(one.action, other.action, atol=1e-6)
+    with pytest.raises(ValueError, match="chunks of 8"):
+        load_minivla(tmp_path / "saved", actions_per_decision=4)

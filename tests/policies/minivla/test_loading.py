@@ -233,8 +233,23 @@ def test_without_extra_tokens_bins_are_the_end_of_the_base_vocabulary(tmp_path: 
         vla={"base_vlm": "prism-qwen25-dinosiglip-224px+0_5b", "action_tokenizer": "action_tokenizer"},
         model={"llm_backbone": language_weights(rows)},
     )
+    # Qwen's vocab_size does not count the special tokens, and its length does.
+    tokenizer.add_tokens(["<|tool|>"], special_tokens=True)
+    tokenizer.save_pretrained(tmp_path / "tokenizer")
     policy = load_run(tmp_path)
-    assert policy.codec.first_token == tokenizer.vocab_size - 256
+    assert policy.codec.first_token == tokenizer.vocab_size - 256 == len(tokenizer) - 1 - 256
+    policy.save_pretrained(tmp_path / "saved")
+    assert load_minivla(tmp_path / "saved").codec.first_token == policy.codec.first_token
+
+
+def test_a_run_of_single_actions_is_loaded_to_learn_chunks(tmp_path: Path) -> None:
+    written = write_stanford_run(tmp_path)
+    policy = load_run(tmp_path, actions_per_decision=4)
+    observation = {"agentview_image": written["image"], "instruction": "close it"}
+    assert act(policy, [observation])[0].action.shape == (4, 7)
+    assert policy.codec.first_token == load_run(tmp_path).codec.first_token
+    policy.save_pretrained(tmp_path / "saved")
+    assert load_minivla(tmp_path / "saved").codec.actions_per_decision == 4
 
 
 @pytest.mark.parametrize(

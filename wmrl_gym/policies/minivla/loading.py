@@ -42,6 +42,8 @@ def save_minivla(policy: MiniVLAPolicy, directory: str | Path) -> None:
         "actions": {
             "kind": "codes" if isinstance(policy.codec, VQActions) else "bins",
             "actions_per_decision": policy.codec.actions_per_decision,
+            # Not always the tokenizer's length: without extra tokens, actions are the end of the base vocabulary.
+            "tokens_end": policy.codec.first_token + policy.codec.token_count,
         },
         "cameras": list(policy.cameras),
         "crop_area": policy.crop_area,
@@ -66,6 +68,7 @@ def load_minivla(
     *,
     statistics_key: str | None = None,
     vq_path: str | Path | None = None,
+    actions_per_decision: int | None = None,
     tokenizer_path: str | Path | None = None,
     cameras: Sequence[str] | None = None,
     center_crop: bool | None = None,
@@ -86,6 +89,8 @@ def load_minivla(
             dataset_statistics.json, checkpoints/*.pt, of which the last is taken); or one of its checkpoints' files.
         statistics_key: the data set whose action statistics undo the normalisation; None if there is only one.
         vq_path: folder of the quantiser, for a Stanford checkpoint whose actions are codes.
+        actions_per_decision: actions in a chunk, n, for actions written in bins; None for the checkpoint's own, which
+            is 1 for Stanford's. Another number than it was trained on wants a cold start.
         tokenizer_path: folder or hub name of the language model's tokenizer, for a Stanford checkpoint; None for
             the hub name the checkpoint's language model has.
         cameras: which pictures the model sees; None for the checkpoint's own.
@@ -103,6 +108,7 @@ def load_minivla(
 
     Raises:
         FileNotFoundError: if the folder holds neither layout.
+        ValueError: if it does not fit the model, or if its actions are codes for chunks of another length.
     """
     folder = Path(path)
     config_file = (folder.parent.parent if folder.suffix == ".pt" else folder) / "config.json"
@@ -126,6 +132,8 @@ def load_minivla(
         )
     else:
         parts = _read_folder(folder, settings, statistics_key)
+    if actions_per_decision is not None:
+        parts["codec"] = _with_chunk(parts["codec"], actions_per_decision, folder)
     model = parts.pop("model").to(getattr(torch, dtype))
     if lora_rank is not None:
         model.language = add_lora(model.language, lora_rank, lora_alpha)
@@ -159,10 +167,11 @@ def _read_folder(folder: Path, settings: dict[str, Any], statistics_key: str | N
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     statistics = json.loads((folder / "dataset_statistics.json").read_text())
     codec: ActionCodec
+    tokens_end = settings["actions"].get("tokens_end", len(tokenizer))
     if settings["actions"]["kind"] == "codes":
-        codec = VQActions(len(tokenizer), ActionVQ.load(folder / "vq"))
+        codec = VQActions(tokens_end, ActionVQ.load(folder / "vq"))
     else:
-        codec = BinnedActions(len(tokenizer), settings["actions"]["actions_per_decision"])
+        codec = BinnedActions(tokens_end, settings["actions"]["actions_per_decision"])
     return {
         "model": model,
         "tokenizer": tokenizer,
@@ -171,6 +180,17 @@ def _read_folder(folder: Path, settings: dict[str, Any], statistics_key: str | N
         "cameras": tuple(settings["cameras"]),
         "crop_area": settings["crop_area"],
     }
+
+
+def _with_chunk(codec: ActionCodec, actions_per_decision: int, source: Path) -> ActionCodec:
+    if isinstance(codec, BinnedActions):
+        return BinnedActions(codec.tokens_end, actions_per_decision)
+    if codec.actions_per_decision != actions_per_decision:
+        raise ValueError(
+            f"the policy in {source} writes chunks of {codec.actions_per_decision} actions as codes, and "
+            f"actions_per_decision is {actions_per_decision}: its quantiser knows no other length, leave it null"
+        )
+    return codec
 
 
 def load_weights(model: MiniVLAModel, weights: dict[str, torch.Tensor], source: Path) -> None:

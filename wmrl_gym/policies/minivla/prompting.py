@@ -1,4 +1,8 @@
-"""The question the model is asked, and the tokens it answers with (Qwen's chat format as MiniVLA was trained on it)."""
+"""The question the model is asked, and the tokens it answers with (Qwen's chat format as MiniVLA was trained on it).
+
+In the original's training data <|im_end|> and <|endoftext|> follow the action tokens. Nothing here asks for or learns
+them, because a decision has a fixed length.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 SYSTEM_PROMPT = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
-END_OF_ANSWER = ("<|im_end|>", "<|endoftext|>")
-"""What follows the action tokens in the original's training data. Nothing here asks for or learns them, because a
-decision has a fixed length."""
 EXTRA_TOKENS = 256
 
 
