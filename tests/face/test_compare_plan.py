@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from wmrl_gym.cli.compare import _first_evaluation
 from wmrl_gym.cli.compare_arms import differences, plan_comparison
 from wmrl_gym.cli.main import main
 from wmrl_gym.configs.validation import ConfigError
@@ -57,6 +58,21 @@ def test_members_of_a_group_can_be_swept_beside_chosen_arms() -> None:
     assert "Distorted" in plan.runs["world_model=distorted_static_analysis", 0]["world_model"]["_target_"]
 
 
+def test_paths_can_be_swept_although_no_folder_is_called_like_one() -> None:
+    plan = plan_comparison(["policy=causal_lm", "sweep.policy.path=[/models/a,/models/b]"])
+    assert plan.arms == ["path=models_a", "path=models_b"]
+    assert plan.runs["path=models_b", 0]["policy"]["path"] == "/models/b"
+
+
+def test_only_evaluations_of_the_same_thing_are_shared_before_training() -> None:
+    def before(*words: str) -> str:
+        return _first_evaluation(plan_comparison(["only=[wmrl]", *words]).runs["wmrl", 0])
+
+    assert before() == before("proxy.anchors.fraction=0.3", "tasks.train=[titanic_survival]")
+    others = ["tasks.measure=score", "tasks.also=[relative_gap]", "evaluation.samples=3", "env.max_turns=1"]
+    assert len({before(), *map(before, others)}) == 1 + len(others)
+
+
 def test_what_an_arm_says_prevails_over_the_command_line() -> None:
     words = ["only=[grpo,wmrl]", "world_model=distorted_static_analysis", "world_model.noise=0.2"]
     plan = plan_comparison([*words, "proxy.anchors.fraction=0.3"])
@@ -89,6 +105,8 @@ def test_evaluations_come_evenly_unless_it_is_said_when() -> None:
         (["only=[]"], "no arm"),
         (["only=[wmrl]", "reference=grpo"], "no arm here"),
         (["sweep.proxy.anchors.fraction=0.1"], "list of values"),
+        (["sweep.proxy.anchors.fraction=0.1,0.2"], "is 0.1,0.2: give a list of values"),
+        (["sweep.proxy.anchors.fraction=[0.1,0.1]"], "two arms of the sweep would be called 'fraction=0.1'"),
         (["sweep.proxy.anchors.fractoin=[0.1]"], "arm 'fractoin=0.1'.*\n?.*did you mean 'proxy.anchors.fraction'"),
         (["algorithm.stesp=3"], "did you mean 'algorithm.steps'"),
         (["evaluation.before=false"], "evaluated before and after"),

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from wmrl_gym.configs import ConfigError, compose_config, group_choices
+from wmrl_gym.configs import ConfigError, compose_config, group_choices, to_dataclass
+from wmrl_gym.configs.schema import EvaluateConfig
 
 
 def test_override_of_a_value_and_choice_of_a_member_are_obeyed() -> None:
@@ -16,6 +17,19 @@ def test_override_of_a_value_and_choice_of_a_member_are_obeyed() -> None:
 
 def test_argument_that_no_file_mentions_is_taken_if_the_class_has_it() -> None:
     assert compose_config("train", ["env.render_mode=ansi"])["env"]["render_mode"] == "ansi"
+
+
+def test_what_all_tasks_have_can_be_set_where_the_domains_file_does_not_name_it() -> None:
+    tasks = compose_config("evaluate", ["env=mle_dojo", "tasks.measure=score", "tasks.also=[percentile]"])["tasks"]
+    assert tasks["measure"] == "score" and tasks["also"] == ["percentile"]
+    with pytest.raises(ConfigError, match=r"did you mean 'tasks\.measure'"):
+        compose_config("evaluate", ["env=mle_dojo", "tasks.measur=score"])
+
+
+@pytest.mark.parametrize("override", ["tasks.measure=raw_score", "tasks.also=[raw_score]"])
+def test_metrics_of_all_kinds_are_no_measure(override: str) -> None:
+    with pytest.raises(ConfigError, match="unit and direction differ"):
+        to_dataclass(EvaluateConfig, compose_config("evaluate", [override]))
 
 
 def test_group_can_be_left_out() -> None:

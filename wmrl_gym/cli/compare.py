@@ -161,13 +161,15 @@ class Comparing:
         write_atomically(plan.folder / "comparison.tex", latex(comparison, score))
         data = {"command": self.command, "score": score, "overrides": plan.overrides, **to_data(comparison)}
         write_atomically(plan.folder / "comparison.json", json.dumps(data, indent=2))
+        written = "comparison.md, .json, .tex"
         try:
             plot(comparison, plan.folder / "comparison.svg", score)
+            written += " and .svg"
         except ImportError as error:
             self._say(f"no plot: {error}")
         if show:
             self._say(text)
-        self._say(f"wrote comparison.md, .json, .tex and .svg in {plan.folder}; seeds: {', '.join(map(str, finished))}")
+        self._say(f"wrote {written} in {plan.folder}; seeds: {', '.join(map(str, finished))}")
 
     def _say(self, text: str) -> None:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
@@ -179,7 +181,7 @@ def _comparable(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _first_evaluation(config: Mapping[str, Any]) -> str:
-    """What the evaluation before training depends on."""
+    """What the evaluation before training depends on: the agent, what it plays, and by what it is measured."""
     evaluation = {name: config["evaluation"][name] for name in ("samples", "temperature")}
-    parts = (config["policy"], config["env"], config["tasks"]["held_out"], config["tasks"].get("option"))
-    return fingerprint((parts, evaluation, config["seed"]))
+    tasks = {name: value for name, value in config["tasks"].items() if name not in ("train", "categories")}
+    return fingerprint((config["policy"], config["env"], tasks, evaluation, config["seed"]))

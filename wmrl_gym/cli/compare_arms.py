@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hydra.core.override_parser.types import OverrideType
+from hydra.core.override_parser.types import Override, OverrideType
 
 from wmrl_gym.configs.compose import compose_config, group_choices, parse_overrides
 from wmrl_gym.configs.schema import CompareConfig, TrainConfig
@@ -55,8 +55,9 @@ def plan_comparison(overrides: Sequence[str], config_dir: Path | None = None) ->
     runs: dict[tuple[str, int], dict[str, Any]] = {}
     for arm, seed in itertools.product(arms, settings.seeds):
         runs[arm, seed] = _run(arm, [*_besides(common, arms[arm]), *arms[arm], f"seed={seed}"], settings, config_dir)
-    plain = compose_config("train", common, config_dir)
-    folder = settings.folder or Path(plain["runs"]) / f"compare-{plain['experiment_name']}"
+    (first, _), plain = next(iter(runs.items()))
+    experiment = str(plain["experiment_name"]).removesuffix(f"-{first}")
+    folder = settings.folder or Path(plain["runs"]) / f"compare-{experiment}"
     return Plan(settings, folder.expanduser(), runs, arms, _reference(settings, runs, list(arms)))
 
 
@@ -96,7 +97,7 @@ def _sorted(overrides: Sequence[str], config_dir: Path | None) -> tuple[list[str
     for item in parse_overrides(overrides):
         key, first = item.key_or_group, item.key_or_group.split(".")[0]
         if key.startswith(SWEEP):
-            swept[key.removeprefix(SWEEP)] = _sweep_values(key, item.value())
+            swept[key.removeprefix(SWEEP)] = _sweep_values(key, item)
         elif first in own_keys:
             # A new arm is as welcome as a changed one.
             own.append(f"++{item.input_line}" if key.startswith("arms.") and item.type is OverrideType.CHANGE else
@@ -110,9 +111,11 @@ def _sorted(overrides: Sequence[str], config_dir: Path | None) -> tuple[list[str
     return own, swept, common
 
 
-def _sweep_values(key: str, value: Any) -> list[Any]:
+def _sweep_values(key: str, item: Override) -> list[Any]:
+    value = item.value()
     if not isinstance(value, list) or not value:
-        raise ConfigError(f"'{key}' is {value!r}: give a list of values, for example {key}=[0.1,0.2]")
+        given = str(item.input_line).partition("=")[2]
+        raise ConfigError(f"'{key}' is {given}: give a list of values, for example {key}=[0.1,0.2]")
     return value
 
 
@@ -128,7 +131,9 @@ def _arms(settings: CompareConfig, swept: Mapping[str, Sequence[Any]]) -> dict[s
         labels = [key if last.count(name) > 1 else name for key, name in zip(swept, last, strict=True)]
         for values in itertools.product(*swept.values()):
             texts = [_text(value) for value in values]
-            name = ",".join(f"{label}={text}" for label, text in zip(labels, texts, strict=True))
+            name = ",".join(f"{label}={_label(text)}" for label, text in zip(labels, texts, strict=True))
+            if name in arms:
+                raise ConfigError(f"two arms of the sweep would be called '{name}': give each value once, or own arms")
             arms[name] = [f"{key}={text}" for key, text in zip(swept, texts, strict=True)]
     for name in arms:
         if not re.fullmatch(r"[\w=.,+-][\w=.,+ -]*", name) or name.startswith("."):
@@ -143,6 +148,11 @@ def _text(value: Any) -> str:
     if isinstance(value, str):
         return value if re.fullmatch(r"[\w.+-]+", value) else json.dumps(value)
     return json.dumps(value)
+
+
+def _label(text: str) -> str:
+    """A swept value as a part of a folder's name: a path by what it may hold of it."""
+    return text if re.fullmatch(r"[\w.+-]+", text) else re.sub(r"[^\w.+-]+", "_", text).strip("_")
 
 
 def _besides(common: Sequence[str], own: Sequence[str]) -> list[str]:

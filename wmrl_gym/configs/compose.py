@@ -23,6 +23,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import InterpolationKeyError, OmegaConfBaseException
 
+from wmrl_gym.configs.schema import TasksConfig
 from wmrl_gym.configs.validation import ConfigError, argument_types, import_target, unknown_key
 
 CONFIG_DIR = Path(__file__).parent
@@ -180,6 +181,8 @@ def _check_path(path: str, base: DictConfig, choices: dict[str, list[str]], targ
                 known = set(argument_types(import_target(targets[where], where)))
             elif "_target_" in node:
                 known |= set(argument_types(import_target(node["_target_"], where)))
+            elif where == "tasks":  # a domain's file names only those that differ from the usual
+                known |= set(argument_types(TasksConfig))
             if key not in known:
                 raise unknown_key(where, key, known)
             return

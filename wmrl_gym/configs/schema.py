@@ -26,12 +26,19 @@ class TasksConfig:
     """What a task's score is called where it is reported. Percentiles have the share of valid submissions beside them;
     scores that are all 0 or 1, as successes are, the shares of tasks in which all of k episodes succeed, and any."""
     also: list[str] = field(default_factory=list)
-    """Further numbers of a valid submission that `wmrl evaluate` reports: keys of `Outcome.details`."""
+    """Further numbers of a valid submission that `wmrl evaluate` reports: keys of `Outcome.details` that are shares
+    from 0 to 1 of which more is better, because an episode's best is taken and a failure counts 0."""
 
     def __post_init__(self) -> None:
-        """Refuse an empty list."""
+        """Refuse an empty list, and a measure that cannot be averaged."""
         if isinstance(self.train, list) and not self.train:
             raise ValueError("tasks.train is empty: name at least one task")
+        if "raw_score" in (self.measure, *self.also):
+            raise ValueError(
+                "raw_score is no measure: its unit and direction differ from task to task, so neither an episode's "
+                "best nor a mean over tasks means anything; choose percentile, score (the ladder's), or, for DSBench, "
+                "relative_gap"
+            )
 
 
 @dataclass(frozen=True)
