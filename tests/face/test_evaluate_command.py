@@ -104,6 +104,8 @@ def test_a_runs_agent_is_measured_on_its_own_tasks_or_elsewhere(
         assert (run.path / f"evaluation-step-000003-s0.{ending}").is_file()
     own = json.loads((run.path / "evaluation-step-000003-s0.json").read_text())
     assert set(own["scores"]) == {"titanic_survival"}
+    assert own["settings"]["policy"] == config["policy"] and own["settings"]["tasks"] == config["tasks"]
+    assert own["settings"]["evaluation"]["samples"] == 1
     elsewhere = ["held_out_of=configuration", "tasks.held_out=[breast_cancer_diagnosis]", f"output={tmp_path / 'out'}"]
     assert main(["evaluate", *settings, *elsewhere]) == 0
     other = json.loads((tmp_path / "out" / "evaluation-step-000003-s0.json").read_text())
@@ -116,12 +118,29 @@ def test_a_runs_agent_is_measured_on_its_own_tasks_or_elsewhere(
         ("evaluation.k=9", "at most evaluation.samples=8"),
         ("evaluation.success=often", "evaluation.success"),
         ("tasks.held_out=[]", "name the tasks to evaluate on"),
+        ("output=/dev/null/x", "name another"),
     ],
 )
 def test_settings_that_cannot_be_right_are_refused(
     override: str, words: str, smoke_data: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["evaluate", override]) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["policy=fixed_pipeline"], "policy cannot be set beside run="),
+        (["env.max_turns=1", "tasks.also=[percentile]"], "env.max_turns, tasks.also cannot be set beside run="),
+        (["held_out_of=configuration", "policy.max_new_tokens=3", "output=x"], "policy.max_new_tokens cannot be set"),
+        (["held_out_of=configuration", "tasks.held_out=[x]"], "output is null with held_out_of=configuration"),
+    ],
+)
+def test_settings_that_a_run_would_silently_replace_are_refused(
+    overrides: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["evaluate", f"run={tmp_path}", *overrides]) == 2
     assert words in capsys.readouterr().err
 
 

@@ -123,6 +123,12 @@ def test_a_task_without_a_result_counts_in_no_average() -> None:
     assert share(found["d"].score) == "-"
 
 
+def test_a_task_that_is_in_no_average_is_named() -> None:
+    lost = tables((*RECORDS, record("d", 0.9, known=False)), categories={**CATEGORIES, "d": "image"})
+    assert "In no mean, because no episode has a result: d." in markdown(lost)
+    assert "In no mean" not in markdown(tables())
+
+
 def test_a_task_that_lost_an_episode_has_no_pass_at_k_of_them_all() -> None:
     found = rows((record("a", 0.4), record("a", 0.4, known=False)), categories=None)
     assert found["a"].pass_at_k is None and found["mean over tasks"].pass_at_k is None

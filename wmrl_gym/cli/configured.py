@@ -6,7 +6,7 @@ import argparse
 import shlex
 from pathlib import Path
 
-from wmrl_gym.configs.compose import compose_config, group_choices, to_yaml
+from wmrl_gym.configs.compose import compose_config, group_choices, parse_overrides, to_yaml
 from wmrl_gym.configs.schema import EvaluateConfig, SupervisedConfig, TrainConfig
 from wmrl_gym.configs.validation import ConfigError, to_dataclass
 
@@ -26,6 +26,8 @@ def run_configured(options: argparse.Namespace) -> int:
         from wmrl_gym.cli.train import resume
 
         return resume(resumed)
+    if options.command == "evaluate":
+        _check_run_to_evaluate(options.overrides)
     plain = compose_config(options.command, options.overrides, options.config_dir)
     if options.show:
         print(to_yaml(plain), end="")
@@ -50,7 +52,7 @@ def run_configured(options: argparse.Namespace) -> int:
         return fidelity(to_dataclass(FidelityConfig, plain), plain)
     from wmrl_gym.cli.evaluate import evaluate
 
-    return evaluate(to_dataclass(EvaluateConfig, plain))
+    return evaluate(to_dataclass(EvaluateConfig, plain), plain)
 
 
 def _compare(options: argparse.Namespace) -> int:
@@ -77,3 +79,18 @@ def _run_to_resume(overrides: list[str]) -> Path | None:
             "  give resume=<run> alone, or start a new run with the changed configuration."
         )
     return Path(given[0].partition("=")[2]).expanduser()
+
+
+def _check_run_to_evaluate(overrides: list[str]) -> None:
+    """Refuse settings that ``run=`` puts others in the place of: they would be dropped without a word."""
+    given = {item.key_or_group: item.value() for item in parse_overrides(overrides)}
+    if given.get("run") is None:
+        return
+    own = ["policy"] if given.get("held_out_of") == "configuration" else ["policy", "env", "tasks"]
+    dropped = [key for key in given if key.split(".")[0] in own]
+    if dropped:
+        raise ConfigError(
+            f"{', '.join(dropped)} cannot be set beside run=: a run's own agent is measured, and on its own tasks\n"
+            "  leave it out; other tasks or another environment: held_out_of=configuration output=...; another agent: "
+            "leave out run."
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,23 +21,35 @@ from wmrl_gym.reporting.evaluation_files import show, write_evaluation
 from wmrl_gym.reporting.evaluation_tables import EvaluationTables, evaluation_tables
 from wmrl_gym.reporting.run_directory import RunDirectory
 
+_SETTINGS = ("policy", "env", "tasks", "evaluation", "execution", "seed")
+"""What a result is written down with."""
 
-def evaluate(config: EvaluateConfig) -> int:
+
+def evaluate(config: EvaluateConfig, plain: Mapping[str, Any]) -> int:
     """Measure an agent, print the result task by task, and write it if there is a place for it.
 
+    Args:
+        config: what to measure, and how.
+        plain: the same as plain data, to be written down.
+
     Raises:
-        ConfigError: if no task is held out.
+        ConfigError: if no task is held out, or the result could not be written.
     """
     run = None if config.run is None else RunDirectory.open(config.run)
+    settings = {key: plain[key] for key in _SETTINGS}
     if run is not None:
-        trained = TrainConfig.from_mapping(run.config())
-        config = replace(config, policy=trained.policy)
+        trained, told = TrainConfig.from_mapping(run.config()), run.config()
+        config, settings = replace(config, policy=trained.policy), {**settings, "policy": told["policy"]}
         if config.held_out_of == "run":
             config = replace(config, env=trained.env, tasks=trained.tasks)
+            settings = {**settings, "env": told["env"], "tasks": told["tasks"]}
     prepare_torch(config.threads)
     console = Console()
     if not config.tasks.held_out:
         raise ConfigError("'tasks.held_out' is empty: name the tasks to evaluate on")
+    folder = config.output or (None if run is None else run.path)
+    if folder is not None:
+        _make_folder(folder)
     # Training tasks are not looked at: their data need not be here.
     domain = Domain(config.env, replace(config.tasks, train=config.tasks.held_out))
     policy = config.policy.build()
@@ -51,9 +63,8 @@ def evaluate(config: EvaluateConfig) -> int:
         result = evaluate_held_out(policy, domain, executor, config.evaluation, config.seed, config.tasks)
     tables = tables_of(result, config, domain, f"{name}: held-out, avg@{result.samples}")
     show(tables, console)
-    folder = config.output or (None if run is None else run.path)
     if folder is not None:
-        paths = write_evaluation(folder, stem, as_data(result), tables, {"agent": name, "seed": config.seed})
+        paths = write_evaluation(folder, stem, as_data(result), tables, {"agent": name, **settings})
         console.print(f"wrote {paths[0].with_suffix('')}.json, .md and .tex", highlight=False, soft_wrap=True)
     return 0
 
@@ -96,6 +107,14 @@ def tables_of(result: Evaluation, config: EvaluateConfig, domain: Domain, title:
 def as_data(result: Evaluation) -> dict[str, Any]:
     """An evaluation as plain data, with the values that a table needs."""
     return {**result.to_dict(), "scores": result.scores(), "valid": result.valid()}
+
+
+def _make_folder(output: Path) -> None:
+    """Now, because afterwards hours of executing would be lost."""
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"'output' is {output}, which is no folder to write in ({error}): name another") from error
 
 
 def _values_of(measure: str) -> Callable[[Trajectory], list[float | None]]:

@@ -196,8 +196,13 @@ class EvaluateConfig:
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what would fail late."""
+        """Refuse what would fail late, or take the place of another result."""
         _check_threads(self.threads)
+        if self.run is not None and self.held_out_of == "configuration" and self.output is None:
+            raise ValueError(
+                "output is null with held_out_of=configuration: in the run's folder the result would take the place of "
+                "that on its own tasks, so name another one"
+            )
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,9 @@ class EvaluationTables:
 
     def notes(self) -> list[str]:
         """What has to be said beside the tables."""
+        lost = ", ".join(row.name for row in self.rows if row.kind == "task" and not row.episodes)
         return [
+            *([f"In no mean, because no episode has a result: {lost}."] if lost else []),
             f"{self.samples} episodes a task; failures count 0; brackets are 95 % bootstrap intervals over episodes "
             "(of pass@k and All@k over tasks).",
             f"An episode succeeds {self.success}.",
