@@ -75,8 +75,9 @@ def test_physics_and_images_are_those_of_plain_libero(pool: SimulatorPool, tmp_p
     assert result.privileged is not None
     np.testing.assert_array_equal(result.privileged.initial_state[1:], plain["flat"][1:])
     assert result.successes[-1] == plain["done"]
-    np.testing.assert_array_equal(result.robot_state[:3], plain["robot0_eef_pos"].astype(np.float32))
-    np.testing.assert_array_equal(result.robot_state[6:], plain["robot0_gripper_qpos"].astype(np.float32))
+    # robosuite measures one of 25 substeps before the end of a step, ours are of the end: at most 1 mm ahead.
+    np.testing.assert_allclose(result.robot_state[:3], plain["robot0_eef_pos"], atol=2e-3)
+    np.testing.assert_allclose(result.robot_state[6:], plain["robot0_gripper_qpos"], atol=2e-3)
     for camera in CAMERAS:
         # Without multisampling, edges are rough; the picture is the same.
         difference = np.abs(result.frames[camera].astype(int) - plain[f"{camera}_image"].astype(int))
