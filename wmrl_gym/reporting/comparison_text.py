@@ -9,6 +9,7 @@ from typing import Any
 from wmrl_gym.reporting.bootstrap import Interval
 from wmrl_gym.reporting.comparison import ArmResult, Comparison, Reach
 from wmrl_gym.reporting.comparison_curve import AXES
+from wmrl_gym.reporting.markup import latex_row, markdown_table
 
 Table = tuple[list[str], list[list[str]]]
 """Headings and rows; the first column is text, the others are numbers."""
@@ -55,7 +56,7 @@ def stage_table(comparison: Comparison) -> Table:
 def markdown(comparison: Comparison, title: str, score: str, command: str) -> str:
     """All tables, with what has to be known to read them."""
     lines = [f"# {title}", "", f"`{command}`", ""]
-    lines += _markdown_table(final_table(comparison, score))
+    lines += markdown_table(*final_table(comparison, score))
     lines += ["", f"Means over {_seeds(comparison)}; in parentheses {comparison.level:.0%} intervals of a bootstrap"]
     lines[-1] += " over seeds and over episodes within tasks. Costs are those of training, without evaluations."
     if len(comparison.seeds) < 2:
@@ -65,7 +66,7 @@ def markdown(comparison: Comparison, title: str, score: str, command: str) -> st
     if comparison.target is not None:
         who = comparison.reference
         lines += ["", f"Cost to reach {comparison.target:.1%}, {who}'s level at its end, divided by what {who} paid:"]
-        lines += ["", *_markdown_table(reach_table(comparison)), ""]
+        lines += ["", *markdown_table(*reach_table(comparison)), ""]
         if all(reach.ratio is None for result in comparison.arms for reach in result.reach.values()):
             lines.append(f"{who} gained nothing that it could hold, so there is nothing to reach.")
         lines.append(
@@ -78,7 +79,7 @@ def markdown(comparison: Comparison, title: str, score: str, command: str) -> st
                 f"In {1 - min(defined):.0%} of the resamples {who} itself gained nothing, so there is no ratio: they "
                 "are left out of the intervals and of *reached in*."
             )
-    lines += ["", "Wall-clock seconds by stage:", "", *_markdown_table(stage_table(comparison)), ""]
+    lines += ["", "Wall-clock seconds by stage:", "", *markdown_table(*stage_table(comparison)), ""]
     return "\n".join(lines)
 
 
@@ -90,23 +91,11 @@ def latex(comparison: Comparison, score: str) -> str:
     return "\n".join(_latex_table(table) for table in tables)
 
 
-def _markdown_table(table: Table) -> list[str]:
-    headings, rows = table
-    lines = [headings, ["---"] + ["---:"] * (len(headings) - 1), *rows]
-    return ["| " + " | ".join(cells) + " |" for cells in lines]
-
-
 def _latex_table(table: Table) -> str:
     headings, rows = table
-    body = [" & ".join(map(_escaped, cells)) + r" \\" for cells in [headings, *rows]]
+    body = [latex_row(cells) for cells in [headings, *rows]]
     lines = [r"\begin{tabular}{l" + "r" * (len(headings) - 1) + "}", r"\hline", body[0], r"\hline", *body[1:]]
     return "\n".join([*lines, r"\hline", r"\end{tabular}", ""])
-
-
-def _escaped(text: str) -> str:
-    for character in "%_&#$":
-        text = text.replace(character, "\\" + character)
-    return text
 
 
 def _seeds(comparison: Comparison) -> str:

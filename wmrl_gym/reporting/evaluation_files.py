@@ -12,23 +12,11 @@ from rich.console import Console
 from rich.table import Table
 
 from wmrl_gym.reporting.evaluation_tables import EvaluationTables, share
+from wmrl_gym.reporting.markup import latex_escaped, latex_row, markdown_table
 from wmrl_gym.reporting.run_directory import write_atomically
 
 MOST_TURNS = 8
 """Episodes of more turns (chunks of a robot's actions) are shown turn by turn in the JSON file only."""
-
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "_": r"\_",
-    "%": r"\%",
-    "&": r"\&",
-    "#": r"\#",
-    "$": r"\$",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-}
 
 
 def write_evaluation(
@@ -56,9 +44,9 @@ def markdown(tables: EvaluationTables) -> str:
         for row in tables.rows
     ]
     header, by_turn = tables.turn_lines()
-    parts = [f"### {tables.title}", _markdown_table(tables.headings(), rows, left=2)]
+    parts = [f"### {tables.title}", "\n".join(markdown_table(tables.headings(), rows, left=2))]
     if 1 < len(tables.turns) <= MOST_TURNS:
-        parts.append(_markdown_table(header, by_turn, left=1))
+        parts.append("\n".join(markdown_table(header, by_turn)))
     parts.append("\n".join(f"- {note}" for note in tables.notes()))
     return "\n\n".join(parts) + "\n"
 
@@ -69,17 +57,17 @@ def latex(tables: EvaluationTables) -> str:
     lines = [
         "% needs \\usepackage{booktabs}",
         "\\begin{table}",
-        f"\\caption{{{_escaped(tables.title)}. {_escaped(' '.join(tables.notes()))}}}",
+        f"\\caption{{{latex_escaped(tables.title)}. {latex_escaped(' '.join(tables.notes()))}}}",
         f"\\begin{{tabular}}{{ll{'r' * (len(headings) - 2)}}}",
         "\\toprule",
-        _latex_line(headings),
+        latex_row(headings),
     ]
     kind = None
     for row in tables.rows:
         if row.kind != kind:
             lines.append("\\midrule")
             kind = row.kind
-        lines.append(_latex_line(tables.cells(row, intervals=False)))
+        lines.append(latex_row(tables.cells(row, intervals=False)))
     return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", "\\end{table}"]) + "\n"
 
 
@@ -113,16 +101,3 @@ def show(tables: EvaluationTables, console: Console) -> None:
 
 def _without_category(cells: Sequence[str]) -> list[str]:
     return [cells[0], *cells[2:]]
-
-
-def _markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> str:
-    rule = ["---" if index < left else "---:" for index in range(len(headings))]
-    return "\n".join("| " + " | ".join(line) + " |" for line in (headings, rule, *rows))
-
-
-def _latex_line(cells: Sequence[str]) -> str:
-    return " & ".join(map(_escaped, cells)) + r" \\"
-
-
-def _escaped(text: str) -> str:
-    return "".join(_LATEX.get(character, character) for character in text)
