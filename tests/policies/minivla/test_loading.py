@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,6 +46,13 @@ def test_a_saved_policy_acts_the_same(make_observations: Make, tmp_path: Path) -
     assert (loaded.cameras, loaded.crop_area, loaded.train_vision) == (cameras, None, False)
     assert_same(policy, loaded, make_observations(3, cameras=cameras))
     assert "language.lm_head.weight" not in load_names(tmp_path)
+
+
+def test_loading_says_nothing(tmp_path: Path) -> None:
+    tiny_minivla(image_size=28, width=64, layers=1).save_pretrained(tmp_path)
+    script = f"from wmrl_gym.policies.minivla import load_minivla; load_minivla({str(tmp_path)!r})"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert (run.stdout, run.stderr) == ("", "")
 
 
 def load_names(folder: Path) -> set[str]:

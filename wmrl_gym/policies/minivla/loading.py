@@ -154,7 +154,7 @@ def load_minivla(
 
 def _read_folder(folder: Path, settings: dict[str, Any], statistics_key: str | None) -> dict[str, Any]:
     from safetensors.torch import load_file
-    from transformers import AutoTokenizer
+    from transformers import AutoTokenizer, PretrainedConfig
 
     if settings.get("model_type") != MODEL_TYPE:
         raise ValueError(
@@ -163,8 +163,8 @@ def _read_folder(folder: Path, settings: dict[str, Any], statistics_key: str | N
         )
     model = MiniVLAModel(MiniVLAConfig(**settings["model"]))
     load_weights(model, load_file(folder / "model.safetensors"), folder / "model.safetensors")
-    # As it was saved: a config.json of another kind of model beside it must not choose the class.
-    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    # As it was saved: the config.json beside it is of a kind of model that transformers does not know, and warns of.
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, config=PretrainedConfig())
     statistics = json.loads((folder / "dataset_statistics.json").read_text())
     codec: ActionCodec
     tokens_end = settings["actions"].get("tokens_end", len(tokenizer))
