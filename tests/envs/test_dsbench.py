@@ -126,10 +126,16 @@ def test_what_the_script_would_score_without_noticing_is_invalid(wine: DSBenchTa
         assert not grade.valid and grade.known and word in str(grade.problem), grade
 
 
-def test_a_script_that_fails_on_a_submission_tells_no_answers(wine: DSBenchTask) -> None:
-    grade = wine.grade(csv(wine.answers.assign(cultivar="red")))
-    assert not grade.valid and grade.known
-    assert grade.problem is not None and "Error" in grade.problem
+def test_a_script_that_fails_on_a_submission_tells_no_answers(root: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(root, tmp_path / "copy"))
+    script = copy / "evaluation" / "wine-kinds_eval.py"
+    fails = "if 'red' in set(predictions['cultivar']):\n    raise ValueError('red is not %r, at 4711.5' % 'secret')\n"
+    script.write_text(script.read_text().replace("performance =", f"{fails}performance ="))
+    task = load_task(copy, "wine-kinds")
+    grade = task.grade(csv(task.answers.assign(cultivar="red")))
+    assert not grade.valid and grade.known and grade.problem is not None
+    assert "ValueError: red is not" in grade.problem
+    assert "secret" not in grade.problem and "4711" not in grade.problem
 
 
 def test_a_script_that_always_fails_leaves_the_submission_unknown(root: Path, tmp_path: Path) -> None:
