@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--demonstrations", type=Path, help="folder of HDF5 files that are there already")
     parser.add_argument("--per-task", type=int, default=8)
-    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--learning-rate", type=float, default=3e-3)
     parser.add_argument("--matrix-learning-rate", type=float, default=4e-3)
