@@ -1,4 +1,4 @@
-"""The drawer agent: a MiniVLA of half a million parameters that half knows how to close two drawers, shipped as data.
+"""The drawer agent: a MiniVLA of 1.2 million parameters that half knows how to close two drawers, shipped as data.
 
 It was cloned from a few scripted demonstrations on the initial states that training sees (make it again with
 ``python benchmarks/make_libero_tiny.py``). It is where every arm of the small LIBERO experiment begins.
