@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from wmrl_gym.algorithms.evaluation import EpisodeRecord, Evaluation, evaluate
-from wmrl_gym.core import Outcome, Submission
+from wmrl_gym.core import Outcome, Submission, Trajectory
 from wmrl_gym.execution.local import LocalExecutor
 
 from .letters import TRUTH, LetterEnv, LetterPolicy
@@ -109,3 +109,25 @@ def test_a_percentile_of_a_submission_that_failed_does_not_count() -> None:
     evaluation = evaluate(LetterPolicy(), [Failing] * 4, ["p"], samples=4)
     assert evaluation.valid() == {"p": [0.0] * 4}
     assert evaluation.task_scores() == {"p": 0.0}
+
+
+def test_slices_play_the_same_episodes_as_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    def make() -> LetterEnv:
+        made.append(LetterEnv())
+        return made[-1]
+
+    def seen(trajectory: Trajectory) -> list[float | None]:
+        """Where the episode began, and what was written: both come from its random streams."""
+        first = trajectory.turns[0].decision
+        return [float(first.observation.split()[-1]) + float(first.token_ids[0])]
+
+    tasks = ["p", "q", "r", "s", "t"]
+    whole = evaluate(LetterPolicy(), [make] * 15, tasks, samples=3, metric=seen)
+    assert len(made) == 15 and len({record.turn_metrics for record in whole.records}) > 5
+    made.clear()
+    monkeypatch.setattr("wmrl_gym.algorithms.evaluation.MAX_EPISODES", 7)
+    sliced = evaluate(LetterPolicy(), [make] * 15, tasks, samples=3, metric=seen)
+    assert sliced.records == whole.records and sliced.executions == whole.executions
+    assert len(made) == 6

@@ -22,6 +22,8 @@ from wmrl_gym.proxy.vector_env import RewardProxyVectorEnv
 
 EVALUATION_STREAM = 1
 """Keeps evaluation's random numbers apart from training's."""
+MAX_EPISODES = 256
+"""So many are played at once; an episode may hold megabytes of pictures. The number changes no episode."""
 
 
 @dataclass(frozen=True)
@@ -111,12 +113,12 @@ def evaluate(
     metric: Callable[[Trajectory], Sequence[float | None]] | None = None,
     others: Mapping[str, Callable[[Trajectory], Sequence[float | None]]] | None = None,
 ) -> Evaluation:
-    """Play every task ``samples`` times, all in one batch.
+    """Play every task ``samples`` times, as many tasks at once as `MAX_EPISODES` allows.
 
     Args:
         policy: decides.
-        env_fns: make at least len(tasks) x samples environments; that many are used, ``samples`` of them in a row for
-            each task.
+        env_fns: make at least len(tasks) x samples environments; no more of them are used than play at once,
+            ``samples`` in a row for each task.
         tasks: what to play.
         executor: executes; None executes in this thread.
         samples: k of avg@k.
@@ -127,21 +129,31 @@ def evaluate(
         others: further measures by name, as ``metric``; of each, an episode's best is recorded.
     """
     started = time.perf_counter()
-    vector_env = RewardProxyVectorEnv(env_fns[: len(tasks) * samples], None, executor)
+    at_once = max(1, MAX_EPISODES // samples)
+    vector_env = RewardProxyVectorEnv(env_fns[: min(len(tasks), at_once) * samples], None, executor)
     options = reset_options or (lambda task: {})
     plans = [GroupPlan(task, task, True, 1.0, samples, options(task)) for task in tasks]
+    values = metric or turn_percentiles
+    records: list[EpisodeRecord] = []
     try:
-        groups = collect(
-            policy, vector_env, plans, seed=seed, step=0, temperature=temperature, stream=EVALUATION_STREAM
-        )
+        for start in range(0, len(plans), at_once):
+            groups = collect(
+                policy,
+                vector_env,
+                plans[start : start + at_once],
+                seed=seed,
+                step=0,
+                temperature=temperature,
+                stream=EVALUATION_STREAM,
+                before=plans[:start],
+            )
+            records += [
+                _record(group.task_id, t, values(t), {name: _best(other(t)) for name, other in (others or {}).items()})
+                for group in groups
+                for t in group.trajectories
+            ]
     finally:
         vector_env.close()
-    values = metric or turn_percentiles
-    records = [
-        _record(group.task_id, t, values(t), {name: _best(other(t)) for name, other in (others or {}).items()})
-        for group in groups
-        for t in group.trajectories
-    ]
     return Evaluation(tuple(records), samples, temperature, vector_env.n_executions, time.perf_counter() - started)
 
 

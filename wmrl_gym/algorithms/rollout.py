@@ -62,6 +62,7 @@ def collect(
     step: int,
     temperature: float = 1.0,
     stream: int = 0,
+    before: Sequence[GroupPlan] = (),
     clock: StageClock | None = None,
 ) -> list[Group]:
     """Play every planned group to the end of all its episodes.
@@ -78,6 +79,8 @@ def collect(
         step: training step.
         temperature: of sampling.
         stream: keeps uses of one seed apart, for example training (0) and evaluation (1).
+        before: groups of the same step that were played already. Played in slices, episodes draw from the streams that
+            they would have drawn from if all had been played at once.
         clock: counts the seconds of "generate", "predict" (submitting, too) and "execute" (waiting for it).
 
     Returns:
@@ -92,10 +95,12 @@ def collect(
         raise ValueError(
             f"{len(members)} episodes are planned for {vector_env.num_envs} environments: make more of them"
         )
+    first = sum(plan.size for plan in before)
+    numbered = enumerate(plans, start=len(before))
     observations = vector_env.reset_episodes(
         range(len(members)),
         is_anchor=[plan.is_anchor for plan in members],
-        seeds=[_reset_seed(seed, stream, step, g) for g, plan in enumerate(plans) for _ in range(plan.size)],
+        seeds=[_reset_seed(seed, stream, step, g) for g, plan in numbered for _ in range(plan.size)],
         options=[plan.reset_options for plan in members],
     )
     episodes = [_Episode(observation, [], []) for observation in observations]
@@ -107,7 +112,7 @@ def collect(
                 decisions = policy.act(
                     [episodes[i].observation for i in ready],
                     histories=[episodes[i].decisions for i in ready],
-                    seeds=[(seed, stream, step, i, len(episodes[i].decisions)) for i in ready],
+                    seeds=[(seed, stream, step, first + i, len(episodes[i].decisions)) for i in ready],
                     temperature=temperature,
                 )
             for i, decision in zip(ready, decisions, strict=True):
