@@ -16,7 +16,7 @@ from wmrl_gym.reporting.fidelity.work_file import OtherWork, WorkFile
 
 @pytest.mark.parametrize("name", ["corpus.jsonl", "corpus.jsonl.gz"])
 def test_corpus_comes_back_as_it_was_written(tmp_path: Path, name: str) -> None:
-    records = [record(), record("runtime_error", episode=3, script="é = '\\u2028'\n")]
+    records = [record(), record("runtime_error", episode=3, script="é = '\u2028\u2029\x85\x0c\x1c\r\n'\n")]
     write_corpus(tmp_path / name, header(), records)
     assert read_corpus(tmp_path / name).records == tuple(records)
     assert read_corpus(tmp_path / name).headers == (header(),)

@@ -147,7 +147,8 @@ def _lines(path: Path) -> list[str]:
         content = path.read_bytes()
         if content[:2] == b"\x1f\x8b":
             content = gzip.decompress(content)
-        return content.decode("utf-8").splitlines()
+        # Not splitlines: scripts may hold characters that Unicode takes for ends of lines.
+        return content.decode("utf-8").removesuffix("\n").split("\n")
     except (EOFError, OSError, UnicodeDecodeError) as error:
         raise CorpusError(_no_corpus(path, f"it cannot be read to its end ({error})")) from error
 

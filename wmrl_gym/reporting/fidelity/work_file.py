@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from wmrl_gym.reporting.run_directory import write_atomically
+
 
 class OtherWork(ValueError):
     """The file holds finished portions of something else."""
@@ -45,7 +47,7 @@ class WorkFile:
         if not begun:
             lines = [json.dumps(work) + "\n"]
         if "".join(lines) != text:
-            path.write_text("".join(lines), encoding="utf-8")
+            write_atomically(path, "".join(lines))
         self.portions: list[Any] = begun[1:]
 
     def append(self, portion: Any) -> None:
