@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from tests.face.test_train_command import deterministic, finish, only_run, start, wait_for
+from wmrl_gym.cli.assembly import Domain
 from wmrl_gym.cli.main import main
 from wmrl_gym.configs import compose_config
 from wmrl_gym.configs.schema import TrainConfig
@@ -148,5 +149,6 @@ def test_the_papers_experiments_hold_its_settings(name: str) -> None:
     assert (debiaser.min_pairs, debiaser.refit_every, debiaser.window) == (200, 64, 5000)
     assert (fusion.half_life, fusion.warmup, tuple(fusion.clip)) == (64, 32, (1, 4))
     assert config.policy.arguments["path"] == name == config.world_model.build().engine.path
-    assert (len(config.tasks.train), len(config.tasks.held_out)) == (45, 14)
-    assert set(config.tasks.categories) == set(config.tasks.held_out)
+    domain = Domain(config.env, config.tasks)
+    assert (len(domain.train), len(domain.held_out)) == (45, 14)
+    assert domain.categories is not None and set(domain.categories) == set(domain.held_out)
