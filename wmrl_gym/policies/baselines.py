@@ -8,6 +8,7 @@ agent is full of: what they measure is how far choosing a pipeline goes without 
 from __future__ import annotations
 
 import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -57,7 +58,7 @@ FIXED: dict[tuple[str, bool], Choice] = {
 ``python benchmarks/fixed_pipeline.py`` runs the candidates, and the best mean percentile is kept."""
 
 
-class _PipelinePolicy(ActingPolicy):
+class _PipelinePolicy(ActingPolicy, ABC):
     """Answers from the first observation, which must be a compact overview."""
 
     def act(
@@ -82,8 +83,9 @@ class _PipelinePolicy(ActingPolicy):
             )
         return decisions
 
+    @abstractmethod
     def _answer(self, facts: TaskFacts | None, turn: int, rng: np.random.Generator) -> str:
-        raise NotImplementedError
+        """What is answered at a turn of a competition; without facts it is none of the known kinds."""
 
 
 class RandomPipelines(_PipelinePolicy):

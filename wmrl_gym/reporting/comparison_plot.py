@@ -23,7 +23,7 @@ def plot(comparison: Comparison, path: Path, score: str) -> None:
         from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError("the plot needs matplotlib: pip install 'wmrl-gym[competitions]'") from error
+        raise ImportError("the plot needs matplotlib: pip install 'wmrl-gym[report]'") from error
     style: Any = {"text.color": GREY, "axes.labelcolor": GREY, "axes.edgecolor": GREY, "legend.frameon": False}
     style |= {"xtick.color": GREY, "ytick.color": GREY, "legend.labelcolor": GREY, "svg.fonttype": "none"}
     with rc_context(style | {"axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "wmrl_gym"}):

@@ -37,7 +37,7 @@ def require_matplotlib() -> None:
     if importlib.util.find_spec("matplotlib") is None:
         raise ImportError(
             "the plot needs matplotlib, which is not installed\n"
-            "  pip install 'wmrl-gym[competitions]' brings it, or set plot=false."
+            "  pip install 'wmrl-gym[report]' brings it, or set plot=false."
         )
 
 
