@@ -42,10 +42,10 @@ def record(folder: Path, per_task: int, seed: int, workers: int) -> None:
                 task,
                 state_id,
                 seed=seed,
-                aim=0.012,
-                speed=(0.75, 1.0),
-                noise=0.15,
-                horizon=64,
+                aim=0.008,
+                noise=0.02,
+                hesitation=0.35,
+                horizon=100,
                 image_size=64,
             )
 
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Record, clone and write the checkpoint."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--demonstrations", type=Path, help="folder of HDF5 files that are there already")
-    parser.add_argument("--per-task", type=int, default=8)
+    parser.add_argument("--per-task", type=int, default=20)
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--learning-rate", type=float, default=3e-3)

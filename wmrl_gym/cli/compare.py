@@ -19,6 +19,7 @@ from rich.console import Console
 from wmrl_gym.cli.assembly import prepare_torch
 from wmrl_gym.cli.compare_arms import Plan, differences
 from wmrl_gym.cli.compare_progress import SliceDisplay, time_left
+from wmrl_gym.cli.output_folder import make_output_folder
 from wmrl_gym.cli.stopping import StopRequested
 from wmrl_gym.cli.train import Run, check
 from wmrl_gym.configs.validation import ConfigError
@@ -66,7 +67,7 @@ class Comparing:
             check(config)
             if not Run(config, self.directories[arm, self.plan.settings.seeds[0]]).domain.held_out:
                 raise ConfigError(f"arm '{arm}' has no held-out tasks: there is nothing to compare, set tasks.held_out")
-        self.plan.folder.mkdir(parents=True, exist_ok=True)
+        make_output_folder(self.plan.folder, "folder")
         seeds = ", ".join(map(str, self.plan.settings.seeds))
         self._say(f"comparison: {self.plan.folder}; arms: {', '.join(self.plan.arms)}; seeds: {seeds}")
         try:
@@ -152,9 +153,7 @@ class Comparing:
         curves: dict[str, dict[int, Any]] = {
             arm: {seed: read_curve(self.directories[arm, seed]) for seed in finished} for arm in plan.arms
         }
-        comparison = compare_arms(
-            curves, plan.reference, level=plan.settings.level, resamples=plan.settings.resamples
-        )
+        comparison = compare_arms(curves, plan.reference, level=plan.settings.level, resamples=plan.settings.resamples)
         score = plan.config(plan.arms[0], finished[0]).tasks.measure
         text = markdown(comparison, f"Comparison {plan.folder.name}", score, self.command)
         write_atomically(plan.folder / "comparison.md", text)

@@ -14,6 +14,7 @@ from wmrl_gym.algorithms.checkpoint import load_latest_checkpoint
 from wmrl_gym.algorithms.evaluation import Evaluation, turn_values
 from wmrl_gym.algorithms.evaluation import evaluate as evaluate_policy
 from wmrl_gym.cli.assembly import Domain, executor_for, prepare_torch
+from wmrl_gym.cli.output_folder import make_output_folder
 from wmrl_gym.configs.schema import EvaluateConfig, EvaluationConfig, TasksConfig, TrainConfig
 from wmrl_gym.configs.validation import ConfigError
 from wmrl_gym.core import Executor, Trajectory
@@ -49,7 +50,7 @@ def evaluate(config: EvaluateConfig, plain: Mapping[str, Any]) -> int:
         raise ConfigError("'tasks.held_out' is empty: name the tasks to evaluate on")
     folder = config.output or (None if run is None else run.path)
     if folder is not None:
-        _make_folder(folder)
+        make_output_folder(folder)
     # Training tasks are not looked at: their data need not be here.
     domain = Domain(config.env, replace(config.tasks, train=config.tasks.held_out))
     policy = config.policy.build()
@@ -107,14 +108,6 @@ def tables_of(result: Evaluation, config: EvaluateConfig, domain: Domain, title:
 def as_data(result: Evaluation) -> dict[str, Any]:
     """An evaluation as plain data, with the values that a table needs."""
     return {**result.to_dict(), "scores": result.scores(), "valid": result.valid()}
-
-
-def _make_folder(output: Path) -> None:
-    """Now, because afterwards hours of executing would be lost."""
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"'output' is {output}, which is no folder to write in ({error}): name another") from error
 
 
 def _values_of(measure: str) -> Callable[[Trajectory], list[float | None]]:

@@ -11,8 +11,8 @@ from rich.console import Console
 
 from wmrl_gym.cli.assembly import Domain
 from wmrl_gym.cli.corpus import circumstances, mle_dojo_environments
+from wmrl_gym.cli.output_folder import make_output_folder
 from wmrl_gym.configs.fidelity_schema import FidelityConfig
-from wmrl_gym.configs.validation import ConfigError
 from wmrl_gym.core import Submission, WorldModel
 from wmrl_gym.envs.mle_dojo.env import MLEDojoEnv
 from wmrl_gym.reporting.fidelity.assessment import assess
@@ -40,7 +40,7 @@ def fidelity(config: FidelityConfig, plain: dict[str, Any]) -> int:
     notes = check_circumstances(corpus, circumstances(environment, {}))
     # Task by task, so that a batch shares the overview and not only the instructions.
     records = sorted(corpus.records[: config.limit], key=lambda record: record.task)
-    _make_folder(config.output)
+    make_output_folder(config.output)
     assert config.world_model is not None
     model = config.world_model.build()
     work = WorkFile(
@@ -128,13 +128,6 @@ def _predict(
     except KeyboardInterrupt:
         console.print("stopped; the same command goes on from here")
         return None
-
-
-def _make_folder(output: Path) -> None:
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"'output' is {output}, which is no folder to write in ({error}): name another") from error
 
 
 def _write(output: Path, found: dict[str, Any], plot: bool) -> None:

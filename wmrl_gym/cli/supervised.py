@@ -5,13 +5,12 @@ With demonstrations it is behaviour cloning, and `cli.cloning` does it.
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from wmrl_gym.cli.assembly import prepare_torch
+from wmrl_gym.cli.output_folder import make_output_folder
 from wmrl_gym.configs.schema import SupervisedConfig
 from wmrl_gym.configs.validation import ConfigError
 from wmrl_gym.reporting.progress import Progress
@@ -42,7 +41,7 @@ def cold_start(config: SupervisedConfig) -> int:
     if config.demonstrations is not None:
         from wmrl_gym.cli.cloning import clone_demonstrations
 
-        _make_output(config.output)
+        make_output_folder(config.output)
         return clone_demonstrations(config)
     settings = config.settings.build()
     if config.overview_style == "full" and settings.max_tokens < FULL_OVERVIEW_TOKENS:
@@ -50,7 +49,7 @@ def cold_start(config: SupervisedConfig) -> int:
             f"'settings.max_tokens' is {settings.max_tokens}: overviews in full are longer, so no answer is left\n"
             f"  give at least {FULL_OVERVIEW_TOKENS}, or choose overview_style=compact."
         )
-    _make_output(config.output)
+    make_output_folder(config.output)
     prepare_torch(config.threads)
     console = Console()
     every = 1 if settings.steps <= FEW_STEPS else LINE_EVERY
@@ -97,16 +96,6 @@ def _check(config: SupervisedConfig) -> None:
             "'overview_style' is full, which the nano agent cannot read: its tokenizer and context are too small\n"
             "  choose overview_style=compact, or a larger agent, for example policy=smollm2."
         )
-
-
-def _make_output(output: Path) -> None:
-    """Make the folder now: an hour of training must not end at a path that cannot be written."""
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=output):
-            pass
-    except OSError as error:
-        raise ConfigError(f"'output' is {output}, which is no folder to write in ({error}): name another") from error
 
 
 def _save(policy: CausalLMPolicy, config: SupervisedConfig) -> None:

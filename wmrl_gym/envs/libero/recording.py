@@ -28,6 +28,7 @@ def record_demonstration(
     aim: float = 0.0,
     speed: tuple[float, float] = (1.0, 1.0),
     noise: float = 0.0,
+    hesitation: float = 0.0,
     horizon: int = 120,
     cameras: Sequence[str] = ("agentview",),
     image_size: int = IMAGE_SIZE,
@@ -43,6 +44,7 @@ def record_demonstration(
         aim: standard deviation in metres by which it aims badly, along each axis, for the whole demonstration.
         speed: smallest and largest of the largest action, from which one is drawn.
         noise: standard deviation of the error of each action.
+        hesitation: probability with which a stretch of actions is done slowly (`ScriptedController`).
         horizon: environment steps after which it is given up.
         cameras: look at every step.
         image_size: height and width in pixels.
@@ -67,6 +69,7 @@ def record_demonstration(
         aim=aim * rng.standard_normal(3),
         speed=float(rng.uniform(*speed)),
         noise=noise,
+        hesitation=hesitation,
         rng=rng,
     )
     seen: list[JobResult] = []

@@ -17,6 +17,9 @@ METRES_PER_ACTION = 0.1
 """Distance from which on the arm moves at full speed. The controller's own unit, the displacement that an action of 1
 asks for, is 5 cm; with twice that the arm slows down in time."""
 
+HESITATION_STEPS, HESITATION_PACE = 8, 0.25
+"""A demonstrator who hesitates does so for eight actions, at a quarter of the speed."""
+
 Offset = tuple[float, float, float]
 
 
@@ -62,7 +65,8 @@ class ScriptedController:
         aim: metres by which all waypoints are moved, shape (3,): a demonstrator who aims badly.
         speed: largest action.
         noise: standard deviation of a normal error of each action's displacement.
-        rng: of the noise.
+        hesitation: probability with which a stretch of `HESITATION_STEPS` actions is done at a quarter of the speed.
+        rng: of noise and hesitation.
 
     Raises:
         ValueError: if the scene has no such region.
@@ -76,6 +80,7 @@ class ScriptedController:
         aim: NDArray[np.float64] | None = None,
         speed: float = 1.0,
         noise: float = 0.0,
+        hesitation: float = 0.0,
         rng: np.random.Generator | None = None,
     ) -> None:
         if script.region not in seen.sites:
@@ -83,6 +88,7 @@ class ScriptedController:
         origin = seen.sites[script.region] + (np.zeros(3) if aim is None else aim)
         self._targets = [(origin + np.asarray(point.offset), point.tolerance) for point in script.waypoints]
         self._gripper, self._speed, self._noise = script.gripper, speed, noise
+        self._hesitation, self._pace, self._n_actions = hesitation, 1.0, 0
         self._rng = rng or np.random.default_rng(0)
 
     def act(self, position: NDArray[np.floating]) -> NDArray[np.float32]:
@@ -93,8 +99,11 @@ class ScriptedController:
         """
         while len(self._targets) > 1 and np.linalg.norm(self._targets[0][0] - position) < self._targets[0][1]:
             self._targets.pop(0)
+        if self._hesitation and self._n_actions % HESITATION_STEPS == 0:
+            self._pace = HESITATION_PACE if self._rng.random() < self._hesitation else 1.0
+        self._n_actions += 1
         displacement = (self._targets[0][0] - position) / METRES_PER_ACTION
-        noisy = displacement.clip(-1, 1) * self._speed + self._noise * self._rng.standard_normal(3)
+        noisy = displacement.clip(-1, 1) * self._speed * self._pace + self._noise * self._rng.standard_normal(3)
         return np.array([*noisy.clip(-1, 1), 0.0, 0.0, 0.0, self._gripper], np.float32)
 
 
