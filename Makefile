@@ -56,7 +56,7 @@ doctor: $(VENV)/.train.stamp
 
 benchmarks: $(VENV)/.train.stamp $(VENV)/.sandbox.stamp competitions
 	$(BIN)/wmrl compare experiment=quickstart algorithm.steps=20 $(OVERRIDES)
-	benchmarks/quickstart_seeds.sh
+	benchmarks/seeds.sh quickstart
 
 .PHONY: benchmarks
 

@@ -107,6 +107,23 @@ def test_a_pool_closed_while_a_process_begins_starts_none(
     assert not pool._threads[0].is_alive() and not pool.process_ids
 
 
+def test_a_process_that_stops_in_the_middle_of_its_answer_is_replaced(
+    settled_free_job: Job, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "half"
+    program.write_text(
+        f"#!{sys.executable}\nimport os, sys, time\n"
+        "os.write(int(sys.argv[3]), bytes([0, 0, 1, 0]) + b'256 bytes were announced')\ntime.sleep(120)\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.setattr("wmrl_gym.envs.libero.pool.START_SECONDS", 0.0)
+    pool = SimulatorPool(1, timeout=2.0)
+    with pytest.raises(SimulatorError, match=r"failed 3 times(.|\n)*SIGKILL"):
+        pool.submit(settled_free_job).result(60)
+    pool.close()
+
+
 @pytest.fixture
 def settled_free_job() -> Job:
     return Job(SOUP_AND_SAUCE, random_actions(1)[0], random_actions(1))

@@ -184,7 +184,18 @@ class _Worker:
     def _receive(self, connection: Connection, timeout: float) -> Any:
         if not connection.poll(timeout):
             raise _WorkerLost(f"no answer within {timeout:.0f} seconds")
-        return connection.recv()
+        # `recv` waits for the rest of an answer that has begun, and a process may be stopped in the middle of one.
+        watchdog = threading.Timer(timeout, self._kill)
+        watchdog.start()
+        try:
+            return connection.recv()
+        finally:
+            watchdog.cancel()
+
+    def _kill(self) -> None:
+        with self._lock:
+            if self.process is not None:
+                self.process.kill()
 
     def _start(self) -> Connection:
         ours, theirs = socket.socketpair()
