@@ -2,9 +2,9 @@
 
 Records scripted demonstrations in LIBERO's simulator, writes them in LIBERO's HDF5 format, clones them with
 `algorithms.behaviour_cloning`, and writes the checkpoint that ``experiment=libero_tiny`` starts from. The demonstrator
-looks up where the drawer is, but aims a little off, by an error drawn once per demonstration, and hesitates now and then,
-for no reason that a picture shows; demonstrations that miss are dropped, as they are in every data set. Only initial states
-that training sees are used.
+looks up where the drawer is, but aims a little off, by an error drawn once per demonstration, and hesitates now and
+then, for no reason that a picture shows; demonstrations that miss are dropped, as they are in every data set. Only
+initial states that training sees are used.
 """
 
 from __future__ import annotations
