@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,18 @@ def browser() -> Iterator[Any]:
         chromium = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield chromium
         chromium.close()
+
+
+def wait_until(page: Any, condition: str, timeout: float = 30.0) -> None:
+    """Asks again and again until a JavaScript expression holds.
+
+    Playwright's own `wait_for_function` evaluates its text inside the page when the first answer is no, which the
+    page's content security policy forbids: it works or fails as the page is quick or slow.
+    """
+    end = time.monotonic() + timeout
+    while not page.evaluate(condition):
+        assert time.monotonic() < end, f"still not so after {timeout} s: {condition}"
+        page.wait_for_timeout(50)
 
 
 @pytest.fixture

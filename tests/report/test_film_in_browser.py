@@ -10,7 +10,7 @@ import pytest
 
 from wmrl_gym.cli.main import main
 
-from .conftest import OpenPage
+from .conftest import OpenPage, wait_until
 from .filmed import INSTRUCTION, make_film_run
 from .test_in_browser import overflow
 
@@ -47,10 +47,10 @@ def test_episode_is_shown_as_a_strip_and_plays_on_demand(open_page: OpenPage, wi
     across, high = shown_size(strip)
     assert across > 6 * high > 0
     film.locator("summary").click()
-    page.wait_for_function("document.querySelectorAll('#detail .film img').length === 2")
+    wait_until(page, "document.querySelectorAll('#detail .film img').length === 2")
     assert shown_size(film.locator("img").nth(1)) == [80, 64]
     film.locator("summary").click()
-    page.wait_for_function("document.querySelectorAll('#detail .film img').length === 1")
+    wait_until(page, "document.querySelectorAll('#detail .film img').length === 1")
     assert overflow(page) == 0 and page.title() != "owned"
 
 

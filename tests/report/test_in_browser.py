@@ -10,7 +10,7 @@ import pytest
 
 from wmrl_gym.cli.main import main
 
-from .conftest import OpenPage
+from .conftest import OpenPage, wait_until
 from .recorded import ATTACK
 
 
@@ -45,7 +45,7 @@ def test_abscissa_of_the_learning_curves_is_the_readers_choice(open_page: OpenPa
     chart = "document.querySelector('[data-chart=learning-reward]')"
     assert page.evaluate(f"{chart}.data.at(-1).x") == [1, 2, 3, 4]
     page.select_option("#cost", "executions")
-    page.wait_for_function(f"{chart}.data.at(-1).x[0] === 32")  # 16 trajectories of two turns, all executed
+    wait_until(page, f"{chart}.data.at(-1).x[0] === 32")  # 16 trajectories of two turns, all executed
     assert page.evaluate(f"{chart}.layout.xaxis.title.text") == "executed scripts"
     assert page.evaluate("document.querySelector('[data-chart=fusion-rho]').data[0].x[0]") == 1
 
