@@ -18,6 +18,7 @@ DATA_DIR = "/data"
 SCRATCH = "/scratch"
 SUBMISSION_NAME = "submission.csv"
 SUBMISSION_PATH = f"{SCRATCH}/{SUBMISSION_NAME}"
+TEMPORARY = f"{SCRATCH}/.tmp"
 RUNNER_INSIDE = "/harness/runner.py"
 UID_INSIDE = 1000
 
@@ -61,6 +62,15 @@ class View:
     hide: Sequence[Path] = ()
     """Directories and files below `prefixes` that are shown empty."""
 
+    @property
+    def temporary_environment(self) -> dict[str, str]:
+        """What differs from `script_environment` where /tmp cannot be a link to the scratch.
+
+        An interpreter below /tmp is shown at its own path, so that /tmp is a read-only directory that holds it.
+        """
+        below_tmp = any(Path("/tmp") in prefix.parents for prefix in self.prefixes)
+        return dict.fromkeys(("TMPDIR", "MPLCONFIGDIR"), TEMPORARY) if below_tmp else {}
+
 
 def arguments(
     view: View,
@@ -97,13 +107,12 @@ def arguments(
     options += ["--proc", "/proc", "--dev", "/dev"]
     options += ["--size", str(limits.shm_mb * MIB), "--tmpfs", "/dev/shm"]
     options += ["--size", str(limits.scratch_mb * MIB), "--tmpfs", SCRATCH]
-    temporary = f"{SCRATCH}/.tmp"
-    options += ["--dir", temporary, "--chdir", SCRATCH]
-    if any(Path("/tmp") in prefix.parents for prefix in view.prefixes):
-        # An interpreter below /tmp is bound there, so /tmp cannot also be a link to the scratch.
-        options += ["--setenv", "TMPDIR", temporary, "--setenv", "MPLCONFIGDIR", temporary]
-    else:
-        options += ["--symlink", temporary, "/tmp"]
+    options += ["--dir", TEMPORARY, "--chdir", SCRATCH]
+    elsewhere = view.temporary_environment
+    for name, value in elsewhere.items():
+        options += ["--setenv", name, value]
+    if not elsewhere:
+        options += ["--symlink", TEMPORARY, "/tmp"]
     options += ["--remount-ro", "/dev", "--remount-ro", "/"]
     if seccomp is not None:
         options += ["--seccomp", str(seccomp)]

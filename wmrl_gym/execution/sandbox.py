@@ -117,7 +117,7 @@ class Sandbox:
             zygote = shared_zygote(self.preload)
             with (
                 open_box(view, self.limits, IDLE_COMMAND, seccomp) as box,
-                contextlib.closing(zygote.fork_into(box, seccomp)) as script,
+                contextlib.closing(zygote.fork_into(box, seccomp, view.temporary_environment)) as script,
             ):
                 yield box, script
 

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from wmrl_gym.execution import bubblewrap
 from wmrl_gym.execution.isolation import SandboxUnavailable
@@ -72,12 +72,13 @@ class Zygote:
         """Whether it still serves."""
         return self.process.poll() is None
 
-    def fork_into(self, box: Box, seccomp: bytes | None) -> WarmScript:
+    def fork_into(self, box: Box, seccomp: bytes | None, environment: Mapping[str, str] | None = None) -> WarmScript:
         """Start a script in a box that runs `IDLE_COMMAND`.
 
         Args:
             box: the sandbox.
             seccomp: system call filter.
+            environment: variables to set in the script, besides those that every script has.
 
         Raises:
             OSError: if the zygote, or its child, fails.
@@ -93,6 +94,7 @@ class Zygote:
                 "directory": bubblewrap.SCRATCH,
                 "uid": bubblewrap.UID_INSIDE,
                 "seccomp": (seccomp or b"").hex(),
+                "environment": dict(environment or {}),
             }
             try:
                 with self._lock:

@@ -83,6 +83,7 @@ def become_script(runner: types.ModuleType, request: dict[str, Any], descriptors
         os.dup2(source, target)
     os.closerange(3, 1 << 16)
     os.chdir(request["directory"])
+    os.environ.update(request["environment"])
     drop_privileges(request["uid"], bytes.fromhex(request["seccomp"]))
     runner.main(runner.leave_at_once)
     raise AssertionError("the runner does not return")
