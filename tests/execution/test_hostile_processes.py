@@ -32,7 +32,7 @@ def attack(sandbox: Sandbox, data: Path, mark: str, script: str) -> SandboxResul
     begin = time.monotonic()
     result = sandbox.run(f"open('/proc/self/comm', 'w').write('{mark}')\n" + textwrap.dedent(script), data)
     assert alive(mark) == []
-    assert time.monotonic() - begin < sandbox.limits.wall_seconds + 3.0
+    assert time.monotonic() - begin < sandbox.limits.wall_seconds + 10.0
     assert result.status != "infrastructure_error", result.stderr
     return result
 
