@@ -56,7 +56,7 @@ doctor: $(VENV)/.train.stamp
 
 benchmarks: $(VENV)/.train.stamp $(VENV)/.sandbox.stamp competitions
 	$(BIN)/wmrl compare experiment=quickstart algorithm.steps=20 $(OVERRIDES)
-	benchmarks/seeds.sh quickstart
+	PYTHON=$(BIN)/python benchmarks/seeds.sh quickstart -- $(OVERRIDES)
 
 .PHONY: benchmarks
 

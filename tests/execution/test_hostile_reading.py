@@ -31,11 +31,14 @@ def test_no_file_or_process_of_the_host_gives_a_secret_away(
     script = f"""
         import glob, os, sys
         found = []
-        # A checkout below /tmp has its interpreter there, thousands of public files; all else of /tmp is read.
-        in_tmp = [name for name in glob.glob("/tmp/*", include_hidden=True) if not sys.prefix.startswith(name + "/")]
+        in_tmp = []
+        for folder, folders, names in os.walk("/tmp/"):  # "/tmp" may be a link
+            in_tmp += [os.path.join(folder, name) for name in names]
+            # A checkout below /tmp has its interpreter there: thousands of public files.
+            folders[:] = [name for name in folders if os.path.join(folder, name) != sys.prefix]
         wanted = ["/proc/*/environ", "/proc/*/cmdline", "/proc/*/fd/*", "/proc/*/root/*",
                   "/proc/*/cwd/../*", DATA_DIR + "/*", DATA_DIR + "/../*/*answer*", "{data.parent}/**/*",
-                  "/scratch/**/*", *in_tmp, *(name + "/**/*" for name in in_tmp),
+                  "/scratch/**/*", *map(glob.escape, in_tmp),
                   "/root/.ssh/*", "/home/**/*", "/etc/shadow", "/run/**/*", "/dev/shm/*", "/harness/*"]
         for pattern in wanted:
             for name in glob.glob(pattern, recursive=True, include_hidden=True):

@@ -70,14 +70,26 @@ def test_another_class_keeps_what_it_takes_too_and_is_checked_by_its_own_argumen
         compose_config("train", [CHECKER, openai, "world_model.engine.base_ur=x"])
 
 
-def test_cold_start_refuses_an_output_that_is_a_file_before_it_trains(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["sft", "settings.steps=1", "output={file}"],
+        ["train", "experiment=smoke", "runs={file}"],
+        ["train", "experiment=smoke", "runs={file}/below"],
+        ["compare", "experiment=smoke", "folder={file}"],
+        ["corpus", "output={file}/solutions.jsonl.gz"],
+        ["evaluate", "output={file}"],
+    ],
+)
+def test_a_file_in_the_place_of_an_output_folder_is_refused_before_any_work(
+    smoke_data: None, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
 ) -> None:
-    output = tmp_path / "file"
-    output.write_text("precious")
-    assert main(["sft", f"output={output}", "settings.steps=1"]) == 2
-    assert "no folder to write in" in capsys.readouterr().err
-    assert output.read_text() == "precious"
+    file = tmp_path / "file"
+    file.write_text("precious")
+    assert main([part.format(file=file) for part in command]) == 2
+    message = capsys.readouterr().err
+    assert "no folder to write in" in message and "name another" in message
+    assert file.read_text() == "precious"
 
 
 def test_an_answer_longer_than_the_action_space_holds_is_no_code(smoke_root: Path) -> None:

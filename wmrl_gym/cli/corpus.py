@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import platform
-import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from wmrl_gym.cli.assembly import Domain, executor_for, prepare_torch
+from wmrl_gym.cli.output_folder import make_output_folder
 from wmrl_gym.configs.fidelity_schema import CorpusConfig
 from wmrl_gym.configs.validation import ConfigError, unknown_key
 from wmrl_gym.envs.mle_dojo.env import MLEDojoEnv
@@ -138,12 +138,7 @@ def _check_output(output: Path) -> None:
     """Refuse now what could not be written after hours of executing."""
     if output.is_dir():
         raise ConfigError(f"'output' is {output}, a folder: name a file, for example {output / 'solutions.jsonl.gz'}")
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=output.parent):
-            pass
-    except OSError as error:
-        raise ConfigError(f"'output' is {output}, which cannot be written ({error}): name another file") from error
+    make_output_folder(output.parent)
 
 
 def _check_finished(config: CorpusConfig, header: Header) -> None:

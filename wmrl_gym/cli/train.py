@@ -12,6 +12,7 @@ from rich.console import Console
 from wmrl_gym.algorithms.wmrl_grpo import WMRLGRPO
 from wmrl_gym.cli.assembly import Domain, executor_for, prepare_torch
 from wmrl_gym.cli.evaluate import as_data, evaluate_held_out
+from wmrl_gym.cli.output_folder import make_output_folder
 from wmrl_gym.cli.stopping import GracefulStop, StopRequested
 from wmrl_gym.configs.schema import TrainConfig
 from wmrl_gym.configs.validation import ConfigError
@@ -53,6 +54,7 @@ class Display(Protocol):
 def train(config: TrainConfig, plain: dict[str, Any]) -> int:
     """Start a new run."""
     check(config)
+    make_output_folder(config.runs, "runs")
     run = RunDirectory.create(config.runs, config.experiment_name, config.seed, plain)
     return Run(config, run).go()
 

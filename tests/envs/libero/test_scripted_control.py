@@ -11,6 +11,7 @@ from wmrl_gym.envs.libero.scripted_control import (
     ScriptedController,
     script_for,
 )
+from wmrl_gym.policies.drawers import CHUNK
 
 TASK = "KITCHEN_SCENE5_close_the_top_drawer_of_the_cabinet"
 FAR = np.array([-1.0, -1.0, 1.0])
@@ -40,6 +41,16 @@ def test_a_demonstrator_hesitates_for_whole_stretches_in_the_given_share():
     assert (speeds == speeds[:, :1]).all()
     assert set(np.unique(speeds)) == {HESITATION_PACE, 1.0}
     assert np.mean(speeds[:, 0] == HESITATION_PACE) == pytest.approx(0.35, abs=0.1)
+
+
+def test_a_stretch_is_what_the_drawer_agent_decides_at_once():
+    assert HESITATION_STEPS == CHUNK
+
+
+@pytest.mark.parametrize("hesitation", [-0.1, 35, float("nan")])
+def test_a_hesitation_that_is_no_probability_is_refused(hesitation):
+    with pytest.raises(ValueError, match="probability"):
+        controller(hesitation=hesitation)
 
 
 def test_without_hesitation_the_first_random_numbers_are_the_noise():

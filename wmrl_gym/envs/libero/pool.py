@@ -185,17 +185,24 @@ class _Worker:
         if not connection.poll(timeout):
             raise _WorkerLost(f"no answer within {timeout:.0f} seconds")
         # `recv` waits for the rest of an answer that has begun, and a process may be stopped in the middle of one.
-        watchdog = threading.Timer(timeout, self._kill)
+        # The watchdog knows its process: should it fire as the answer comes, it must not kill a later one.
+        process, too_late = self.process, threading.Event()
+
+        def kill() -> None:
+            too_late.set()
+            if process is not None:
+                process.kill()
+
+        watchdog = threading.Timer(timeout, kill)
         watchdog.start()
         try:
             return connection.recv()
+        except (EOFError, OSError) as error:
+            if too_late.is_set():
+                raise _WorkerLost(f"it stopped in the middle of its answer for {timeout:.0f} seconds") from error
+            raise
         finally:
             watchdog.cancel()
-
-    def _kill(self) -> None:
-        with self._lock:
-            if self.process is not None:
-                self.process.kill()
 
     def _start(self) -> Connection:
         ours, theirs = socket.socketpair()

@@ -69,7 +69,7 @@ class ScriptedController:
         rng: of noise and hesitation.
 
     Raises:
-        ValueError: if the scene has no such region.
+        ValueError: if the scene has no such region, or hesitation is no probability.
     """
 
     def __init__(
@@ -85,6 +85,8 @@ class ScriptedController:
     ) -> None:
         if script.region not in seen.sites:
             raise ValueError(f"the scene has no region {script.region!r}; it has {', '.join(sorted(seen.sites))}")
+        if not 0 <= hesitation <= 1:
+            raise ValueError(f"hesitation is {hesitation}: give a probability, from 0 to 1")
         origin = seen.sites[script.region] + (np.zeros(3) if aim is None else aim)
         self._targets = [(origin + np.asarray(point.offset), point.tolerance) for point in script.waypoints]
         self._gripper, self._speed, self._noise = script.gripper, speed, noise
