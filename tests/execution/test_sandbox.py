@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import pickle
+import tempfile
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from wmrl_gym.execution.isolation import interpreter_prefixes
 from wmrl_gym.execution.sandbox import Sandbox, SandboxLimits, SandboxResult
 
 
@@ -113,6 +115,24 @@ def test_nothing_of_a_run_is_seen_by_the_next(sandbox: Sandbox, data: Path) -> N
     )
     assert result.stdout == "['script.py', '.tmp'] [] []\n" or result.stdout == "['.tmp', 'script.py'] [] []\n"
     assert result.submission is None and result.submission_problem == "no submission.csv was written"
+
+
+def test_interpreter_below_tmp_leaves_a_temporary_folder_of_the_scripts_own(
+    sandbox: Sandbox, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tempfile.TemporaryDirectory(prefix="wt-", dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        (Path(folder) / "module.py").write_text("")
+        prefixes = [*interpreter_prefixes(), Path(folder)]
+        monkeypatch.setattr("wmrl_gym.execution.sandbox.interpreter_prefixes", lambda: prefixes)
+        script = f"""
+            import os, tempfile
+            assert os.listdir({folder!r}) == ["module.py"]
+            print(tempfile.gettempdir(), os.environ["TMPDIR"], os.environ["MPLCONFIGDIR"])
+            open(tempfile.gettempdir() + "/x", "w")
+            """
+        result = run(sandbox, data, script)
+    assert result.stdout == "/scratch/.tmp /scratch/.tmp /scratch/.tmp\n" and result.status == "ok", result.stderr
 
 
 def test_lines_printed_before_the_deadline_are_kept(data: Path) -> None:
