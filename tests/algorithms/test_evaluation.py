@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -131,3 +132,28 @@ def test_slices_play_the_same_episodes_as_all_at_once(monkeypatch: pytest.Monkey
     sliced = evaluate(LetterPolicy(), [make] * 15, tasks, samples=3, metric=seen)
     assert sliced.records == whole.records and sliced.executions == whole.executions
     assert len(made) == 6
+
+
+def test_saved_slices_are_not_played_again_and_change_nothing() -> None:
+    tasks, saved = ["p", "q", "r", "s", "t"], []
+    whole = evaluate(LetterPolicy(), [LetterEnv] * 40, tasks, samples=8, seed=5, on_slice=saved.append)
+    assert [len(part.records) for part in saved] == [16, 16, 8]
+    kept = [Evaluation.from_dict(json.loads(json.dumps(part.to_dict()))) for part in saved]
+    assert kept == saved
+    for count in range(4):
+        rest: list[Evaluation] = []
+        again = evaluate(
+            LetterPolicy(), [LetterEnv] * 40, tasks, samples=8, seed=5, played=kept[:count], on_slice=rest.append
+        )
+        assert again.records == whole.records and again.executions == whole.executions == 80
+        assert len(rest) == 3 - count
+
+
+def test_saved_slices_keep_an_executor_of_many_places_busy() -> None:
+    executor = LocalExecutor(LetterEnv().execute, max_workers=12)
+    saved: list[Evaluation] = []
+    try:
+        evaluate(LetterPolicy(), [LetterEnv] * 40, list("pqrst"), executor=executor, samples=8, on_slice=saved.append)
+    finally:
+        executor.close()
+    assert [len(part.records) for part in saved] == [24, 16]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from wmrl_gym.cli.compare import _first_evaluation
-from wmrl_gym.cli.compare_arms import differences, plan_comparison
+from wmrl_gym.cli.compare_arms import plan_comparison
 from wmrl_gym.cli.main import main
 from wmrl_gym.configs.validation import ConfigError
 
@@ -116,18 +116,6 @@ def test_evaluations_come_evenly_unless_it_is_said_when() -> None:
 def test_what_cannot_be_right_is_refused(words: list[str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         plan_comparison(words)
-
-
-def test_differences_are_named_key_by_key() -> None:
-    old = {"a": {"b": 1, "gone": True}, "same": [1, 2], "model": None}
-    new = {"a": {"b": 2, "come": "x"}, "same": [1, 2], "model": {"path": "p"}}
-    assert list(differences(old, new)) == [
-        "a.b: 1, now 2",
-        "a.gone: true, now absent",
-        'a.come: "x", absent before',
-        'model: null, now {"path": "p"}',
-    ]
-    assert not list(differences(old, old))
 
 
 def test_plan_can_be_shown_without_being_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

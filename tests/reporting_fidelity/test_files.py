@@ -11,7 +11,6 @@ import pytest
 
 from tests.reporting_fidelity.made import header, record
 from wmrl_gym.reporting.fidelity.corpus_file import CorpusError, read_corpus, write_corpus
-from wmrl_gym.reporting.fidelity.work_file import OtherWork, WorkFile
 
 
 @pytest.mark.parametrize("name", ["corpus.jsonl", "corpus.jsonl.gz"])
@@ -64,26 +63,3 @@ def test_what_is_no_corpus_is_named_with_the_reason(tmp_path: Path) -> None:
     path.write_text(json.dumps({"corpus": 1, **dataclasses.asdict(header())}) + "\n" + json.dumps(row) + "\n")
     with pytest.raises(CorpusError, match="line 2 lacks author"):
         read_corpus(path)
-
-
-def test_work_goes_on_behind_the_last_whole_portion(tmp_path: Path) -> None:
-    path = tmp_path / "work"
-    work = WorkFile(path, {"seed": 0})
-    work.append([1, 2])
-    work.append([3])
-    path.write_text(path.read_text()[:-2])  # killed in the middle of a line
-    again = WorkFile(path, {"seed": 0})
-    assert again.portions == [[1, 2]]
-    again.append([4])
-    assert WorkFile(path, {"seed": 0}).portions == [[1, 2], [4]]
-
-
-def test_work_with_other_settings_is_not_gone_on_with(tmp_path: Path) -> None:
-    path = tmp_path / "work"
-    WorkFile(path, {"seed": 0, "agent": {"name": "a", "revised": 0.5}}).append([1])
-    before = path.read_text()
-    with pytest.raises(OtherWork, match=r"\(seed, agent\.revised\)"):
-        WorkFile(path, {"seed": 1, "agent": {"name": "a", "revised": 0.4}})
-    path.write_text(before.replace("[1]", "[1"))
-    with pytest.raises(OtherWork, match="damaged in its middle"):
-        WorkFile(path, {"seed": 0, "agent": {"name": "a", "revised": 0.5}})

@@ -9,7 +9,7 @@ import pytest
 from wmrl_gym.core import Outcome, Submission, WorldModelError
 from wmrl_gym.reporting.fidelity.assessment import cost
 from wmrl_gym.reporting.fidelity.predictions import Prediction, predict_all, status_ranking
-from wmrl_gym.reporting.fidelity.work_file import WorkFile
+from wmrl_gym.reporting.work_file import WorkFile
 
 SUBMISSIONS = [Submission("t", f"x = {i}") for i in range(7)]
 

@@ -24,6 +24,8 @@ EVALUATION_STREAM = 1
 """Keeps evaluation's random numbers apart from training's."""
 MAX_EPISODES = 256
 """So many are played at once; an episode may hold megabytes of pictures. The number changes no episode."""
+SAVED_EPISODES = 16
+"""So many are played at once where each slice is saved: few, because a kill costs those of one slice."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,17 @@ class Evaluation:
         """As plain data."""
         return {**asdict(self), "task_scores": self.task_scores(), "unknown": self.unknown}
 
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Evaluation:
+        """What `to_dict` gave, also after it has been JSON."""
+        records = tuple(
+            EpisodeRecord(
+                **{**record, "statuses": tuple(record["statuses"]), "turn_metrics": tuple(record["turn_metrics"])}
+            )
+            for record in data["records"]
+        )
+        return cls(records, data["samples"], data["temperature"], data["executions"], data["seconds"])
+
     def _by_task(self, value: Callable[[EpisodeRecord], float]) -> dict[str, list[float]]:
         values: dict[str, list[float]] = {record.task: [] for record in self.records}
         for record in self.records:
@@ -112,8 +125,10 @@ def evaluate(
     reset_options: Callable[[str], Mapping[str, Any]] | None = None,
     metric: Callable[[Trajectory], Sequence[float | None]] | None = None,
     others: Mapping[str, Callable[[Trajectory], Sequence[float | None]]] | None = None,
+    played: Sequence[Evaluation] = (),
+    on_slice: Callable[[Evaluation], None] | None = None,
 ) -> Evaluation:
-    """Play every task ``samples`` times, as many tasks at once as `MAX_EPISODES` allows.
+    """Play every task ``samples`` times, in slices of as many tasks as `MAX_EPISODES` or `SAVED_EPISODES` allows.
 
     Args:
         policy: decides.
@@ -127,16 +142,24 @@ def evaluate(
         reset_options: options of `reset` that begin an episode of a task.
         metric: value of each turn of a trajectory, None where it achieved nothing; default `turn_percentiles`.
         others: further measures by name, as ``metric``; of each, an episode's best is recorded.
+        played: slices that an earlier call with the same arguments gave to ``on_slice``. They are not played again.
+        on_slice: is given each finished slice, to save it.
     """
     started = time.perf_counter()
-    at_once = max(1, MAX_EPISODES // samples)
+    episodes = MAX_EPISODES
+    if on_slice is not None:
+        # An executor of many places must not run out of work because the slices are small.
+        episodes = min(MAX_EPISODES, max(SAVED_EPISODES, 2 * (1 if executor is None else executor.capacity)))
+    at_once = max(1, episodes // samples)
     vector_env = RewardProxyVectorEnv(env_fns[: min(len(tasks), at_once) * samples], None, executor)
     options = reset_options or (lambda task: {})
     plans = [GroupPlan(task, task, True, 1.0, samples, options(task)) for task in tasks]
     values = metric or turn_percentiles
-    records: list[EpisodeRecord] = []
+    slices = list(played)
+    done = sum(len(part.records) for part in slices) // samples
     try:
-        for start in range(0, len(plans), at_once):
+        for start in range(done, len(plans), at_once):
+            executed_before = vector_env.n_executions
             groups = collect(
                 policy,
                 vector_env,
@@ -147,14 +170,26 @@ def evaluate(
                 stream=EVALUATION_STREAM,
                 before=plans[:start],
             )
-            records += [
+            records = tuple(
                 _record(group.task_id, t, values(t), {name: _best(other(t)) for name, other in (others or {}).items()})
                 for group in groups
                 for t in group.trajectories
-            ]
+            )
+            now = time.perf_counter()
+            executions = vector_env.n_executions - executed_before
+            slices.append(Evaluation(records, samples, temperature, executions, now - started))
+            started = now
+            if on_slice is not None:
+                on_slice(slices[-1])
     finally:
         vector_env.close()
-    return Evaluation(tuple(records), samples, temperature, vector_env.n_executions, time.perf_counter() - started)
+    return Evaluation(
+        records=tuple(record for part in slices for record in part.records),
+        samples=samples,
+        temperature=temperature,
+        executions=sum(part.executions for part in slices),
+        seconds=sum(part.seconds for part in slices),
+    )
 
 
 def turn_percentiles(trajectory: Trajectory) -> list[float | None]:

@@ -17,7 +17,7 @@ from typing import Any
 from rich.console import Console
 
 from wmrl_gym.cli.assembly import prepare_torch
-from wmrl_gym.cli.compare_arms import Plan, differences
+from wmrl_gym.cli.compare_arms import Plan
 from wmrl_gym.cli.compare_progress import SliceDisplay, time_left
 from wmrl_gym.cli.output_folder import make_output_folder
 from wmrl_gym.cli.stopping import StopRequested
@@ -28,6 +28,7 @@ from wmrl_gym.reporting.comparison import compare_arms
 from wmrl_gym.reporting.comparison_curve import read_curve
 from wmrl_gym.reporting.comparison_plot import plot
 from wmrl_gym.reporting.comparison_text import latex, markdown, to_data
+from wmrl_gym.reporting.differences import differences
 from wmrl_gym.reporting.metrics import read_metrics
 from wmrl_gym.reporting.progress import duration
 from wmrl_gym.reporting.run_directory import RunDirectory, write_atomically

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,20 +72,6 @@ def show_plan(plan: Plan) -> dict[str, Any]:
         "evaluation_every": config.evaluation.every,
         "arms": {arm: list(overrides) for arm, overrides in plan.overrides.items()},
     }
-
-
-def differences(old: Any, new: Any, where: str = "") -> Iterator[str]:
-    """Every setting in which two configurations differ, as "key: old, now new"."""
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        for key in [*old, *(key for key in new if key not in old)]:
-            path = f"{where}.{key}" if where else str(key)
-            if key not in old or key not in new:
-                there, absent = (old, "now absent") if key in old else (new, "absent before")
-                yield f"{path}: {json.dumps(there[key])}, {absent}"
-            else:
-                yield from differences(old[key], new[key], path)
-    elif old != new:
-        yield f"{where}: {json.dumps(old)}, now {json.dumps(new)}"
 
 
 def _sorted(overrides: Sequence[str], config_dir: Path | None) -> tuple[list[str], dict[str, list[Any]], list[str]]:

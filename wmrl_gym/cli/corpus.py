@@ -22,7 +22,7 @@ from wmrl_gym.reporting.fidelity.authors import WRITERS
 from wmrl_gym.reporting.fidelity.confirming import confirm_timeouts
 from wmrl_gym.reporting.fidelity.corpus_file import Header, Record, data_digest, read_corpus, write_corpus
 from wmrl_gym.reporting.fidelity.corpus_writing import BLOCK, Agent, Plan, write_blocks
-from wmrl_gym.reporting.fidelity.work_file import OtherWork, WorkFile
+from wmrl_gym.reporting.work_file import OtherWork, WorkFile
 
 _DRAWING = ("seed", "count", "authors", "agent", "policy", "tasks", "env")
 """The settings that decide what is drawn and what comes of it."""

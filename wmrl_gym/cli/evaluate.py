@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,8 @@ from wmrl_gym.configs.validation import ConfigError
 from wmrl_gym.core import Executor, Trajectory
 from wmrl_gym.reporting.evaluation_files import show, write_evaluation
 from wmrl_gym.reporting.evaluation_tables import EvaluationTables, evaluation_tables
-from wmrl_gym.reporting.run_directory import RunDirectory
+from wmrl_gym.reporting.run_directory import RunDirectory, locked
+from wmrl_gym.reporting.work_file import WorkFile
 
 _SETTINGS = ("policy", "env", "tasks", "evaluation", "execution", "seed")
 """What a result is written down with."""
@@ -29,12 +31,16 @@ _SETTINGS = ("policy", "env", "tasks", "evaluation", "execution", "seed")
 def evaluate(config: EvaluateConfig, plain: Mapping[str, Any]) -> int:
     """Measure an agent, print the result task by task, and write it if there is a place for it.
 
+    What is played is saved there slice by slice: the same call goes on with what one that was killed has left.
+
     Args:
         config: what to measure, and how.
         plain: the same as plain data, to be written down.
 
     Raises:
         ConfigError: if no task is held out, or the result could not be written.
+        OtherWork: if what was left behind in the folder was begun with other settings, or is damaged.
+        RunInUse: if another process makes the same evaluation.
     """
     run = None if config.run is None else RunDirectory.open(config.run)
     settings = {key: plain[key] for key in _SETTINGS}
@@ -53,20 +59,27 @@ def evaluate(config: EvaluateConfig, plain: Mapping[str, Any]) -> int:
         make_output_folder(folder)
     # Training tasks are not looked at: their data need not be here.
     domain = Domain(config.env, replace(config.tasks, train=config.tasks.held_out))
-    policy = config.policy.build()
-    name, stem = _agent(config), "evaluation"
+    name, stem, state = _agent(config), "evaluation", None
     if run is not None:
         checkpoint, state = _newest_checkpoint(run)
-        policy.load_state_dict(state["policy"])
         console.print(f"agent of {checkpoint}", highlight=False)
         name, stem = f"{run.path.name}, {checkpoint.name}", f"evaluation-{checkpoint.name}-s{config.seed}"
-    with executor_for(config.execution, domain) as executor:
-        result = evaluate_held_out(policy, domain, executor, config.evaluation, config.seed, config.tasks)
-    tables = tables_of(result, config, domain, f"{name}: held-out, avg@{result.samples}")
-    show(tables, console)
-    if folder is not None:
-        paths = write_evaluation(folder, stem, as_data(result), tables, {"agent": name, **settings})
-        console.print(f"wrote {paths[0].with_suffix('')}.json, .md and .tex", highlight=False, soft_wrap=True)
+    told = {"agent": name, **settings}
+    # Runs of a comparison are called alike in different folders.
+    with _work(folder, stem, {**told, "run": None if run is None else str(run.path.resolve())}) as work:
+        if work is not None and work.portions:
+            console.print(f"going on with what is saved in {work.path}", highlight=False, soft_wrap=True)
+        policy = config.policy.build()
+        if state is not None:
+            policy.load_state_dict(state["policy"])
+        with executor_for(config.execution, domain) as executor:
+            result = evaluate_held_out(policy, domain, executor, config.evaluation, config.seed, config.tasks, work)
+        tables = tables_of(result, config, domain, f"{name}: held-out, avg@{result.samples}")
+        show(tables, console)
+        if folder is not None and work is not None:
+            paths = write_evaluation(folder, stem, as_data(result), tables, told)
+            work.path.unlink()
+            console.print(f"wrote {paths[0].with_suffix('')}.json, .md and .tex", highlight=False, soft_wrap=True)
     return 0
 
 
@@ -77,8 +90,12 @@ def evaluate_held_out(
     config: EvaluationConfig,
     seed: int,
     tasks: TasksConfig | None = None,
+    work: WorkFile | None = None,
 ) -> Evaluation:
-    """Play the held-out tasks, everything executed; valued by the measures that ``tasks`` names, else by percentile."""
+    """Play the held-out tasks, everything executed; valued by the measures that ``tasks`` names, else by percentile.
+
+    What ``work`` holds is not played again, and what is played is put there slice by slice.
+    """
     return evaluate_policy(
         policy,
         domain.env_fns(domain.held_out, len(domain.held_out) * config.samples),
@@ -90,6 +107,8 @@ def evaluate_held_out(
         reset_options=domain.reset_options,
         metric=None if tasks is None else _values_of(tasks.measure),
         others=None if tasks is None else {n: _values_of(n) for n in tasks.also if n != tasks.measure},
+        played=() if work is None else [Evaluation.from_dict(portion) for portion in work.portions],
+        on_slice=None if work is None else lambda part: work.append(part.to_dict()),
     )
 
 
@@ -108,6 +127,17 @@ def tables_of(result: Evaluation, config: EvaluateConfig, domain: Domain, title:
 def as_data(result: Evaluation) -> dict[str, Any]:
     """An evaluation as plain data, with the values that a table needs."""
     return {**result.to_dict(), "scores": result.scores(), "valid": result.valid()}
+
+
+@contextmanager
+def _work(folder: Path | None, stem: str, settings: Mapping[str, Any]) -> Iterator[WorkFile | None]:
+    """What is played already of an evaluation, kept from other processes; None if there is no place for it."""
+    if folder is None:
+        yield None
+        return
+    path = folder / f"{stem}.part.jsonl"
+    with locked(folder / f".{stem}.lock", path):
+        yield WorkFile(path, settings)
 
 
 def _values_of(measure: str) -> Callable[[Trajectory], list[float | None]]:

@@ -20,8 +20,8 @@ from wmrl_gym.reporting.fidelity.corpus_file import Corpus, CorpusError, Header,
 from wmrl_gym.reporting.fidelity.document import markdown
 from wmrl_gym.reporting.fidelity.figure import draw, require_matplotlib
 from wmrl_gym.reporting.fidelity.predictions import Prediction, predict_all
-from wmrl_gym.reporting.fidelity.work_file import WorkFile
 from wmrl_gym.reporting.run_directory import write_atomically
+from wmrl_gym.reporting.work_file import WorkFile
 
 
 def fidelity(config: FidelityConfig, plain: dict[str, Any]) -> int:

@@ -154,14 +154,25 @@ class RunDirectory:
         Raises:
             RunInUse: if one does.
         """
-        with (self.path / ".lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise RunInUse(
-                    f"another process works on '{self.path}'\n  wait until it has ended, or stop it first."
-                ) from error
+        with locked(self.path / ".lock", self.path):
             yield
+
+
+@contextmanager
+def locked(file: Path, work: Path) -> Iterator[None]:
+    """Inside this block no other process holds the lock ``file``, and so none works on ``work``.
+
+    Raises:
+        RunInUse: if one does.
+    """
+    with file.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise RunInUse(
+                f"another process works on '{work}'\n  wait until it has ended, or stop it first."
+            ) from error
+        yield
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -19,7 +19,7 @@ from wmrl_gym.reporting.fidelity.agents import AgentEpisode, play
 from wmrl_gym.reporting.fidelity.authors import Draft, write_draft
 from wmrl_gym.reporting.fidelity.confirming import executed_facts
 from wmrl_gym.reporting.fidelity.corpus_file import Record
-from wmrl_gym.reporting.fidelity.work_file import WorkFile
+from wmrl_gym.reporting.work_file import WorkFile
 
 BLOCK = 16
 """Episodes drawn, executed and written down together."""

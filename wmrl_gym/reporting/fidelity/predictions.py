@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from wmrl_gym.core import Outcome, Submission, WorldModel, WorldModelError
-from wmrl_gym.reporting.fidelity.work_file import WorkFile
+from wmrl_gym.reporting.work_file import WorkFile
 
 TOKENS = ("prompt", "cached", "generated")
 
