@@ -95,7 +95,7 @@ def test_a_runs_agent_is_measured_on_its_own_tasks_or_elsewhere(
 ) -> None:
     from wmrl_gym.policies.nano import load_nano_agent
 
-    config = compose_config("train", ["experiment=smoke"])
+    config = compose_config("train", ["experiment=smoke", "evaluation.temperature=0.3"])
     run = RunDirectory.create(tmp_path, "smoke", 0, config)
     save_checkpoint(run.checkpoints, 3, {"policy": load_nano_agent().state_dict()})
     settings = ["evaluation.samples=1", "threads=1", f"run={run.path}"]
@@ -106,6 +106,11 @@ def test_a_runs_agent_is_measured_on_its_own_tasks_or_elsewhere(
     assert set(own["scores"]) == {"titanic_survival"}
     assert own["settings"]["policy"] == config["policy"] and own["settings"]["tasks"] == config["tasks"]
     assert own["settings"]["evaluation"]["samples"] == 1
+    assert own["settings"]["evaluation"]["temperature"] == own["temperature"] == 0.3
+    assert "temperature 0.3" in (run.path / "evaluation-step-000003-s0.md").read_text()
+    asked = ["evaluation.temperature=1.0", f"output={tmp_path / 'asked'}"]
+    assert main(["evaluate", *settings, *asked]) == 0
+    assert json.loads((tmp_path / "asked" / "evaluation-step-000003-s0.json").read_text())["temperature"] == 1.0
     elsewhere = ["held_out_of=configuration", "tasks.held_out=[breast_cancer_diagnosis]", f"output={tmp_path / 'out'}"]
     assert main(["evaluate", *settings, *elsewhere]) == 0
     other = json.loads((tmp_path / "out" / "evaluation-step-000003-s0.json").read_text())

@@ -16,7 +16,7 @@ from wmrl_gym.algorithms.evaluation import Evaluation, turn_values
 from wmrl_gym.algorithms.evaluation import evaluate as evaluate_policy
 from wmrl_gym.cli.assembly import Domain, executor_for, prepare_torch
 from wmrl_gym.cli.output_folder import make_output_folder
-from wmrl_gym.configs.schema import EvaluateConfig, EvaluationConfig, TasksConfig, TrainConfig
+from wmrl_gym.configs.schema import EVALUATION_TEMPERATURE, EvaluateConfig, EvaluationConfig, TasksConfig, TrainConfig
 from wmrl_gym.configs.validation import ConfigError
 from wmrl_gym.core import Executor, Trajectory
 from wmrl_gym.reporting.evaluation_files import show, write_evaluation
@@ -44,12 +44,18 @@ def evaluate(config: EvaluateConfig, plain: Mapping[str, Any]) -> int:
     """
     run = None if config.run is None else RunDirectory.open(config.run)
     settings = {key: plain[key] for key in _SETTINGS}
+    temperature = config.evaluation.temperature
     if run is not None:
         trained, told = TrainConfig.from_mapping(run.config()), run.config()
+        # At another temperature it is another agent: a robot's may do three times as well at 0.3 as at 1.
+        temperature = trained.evaluation.temperature if temperature is None else temperature
         config, settings = replace(config, policy=trained.policy), {**settings, "policy": told["policy"]}
         if config.held_out_of == "run":
             config = replace(config, env=trained.env, tasks=trained.tasks)
             settings = {**settings, "env": told["env"], "tasks": told["tasks"]}
+    temperature = EVALUATION_TEMPERATURE if temperature is None else temperature
+    config = replace(config, evaluation=replace(config.evaluation, temperature=temperature))
+    settings["evaluation"] = {**settings["evaluation"], "temperature": temperature}
     prepare_torch(config.threads)
     console = Console()
     if not config.tasks.held_out:
@@ -74,7 +80,8 @@ def evaluate(config: EvaluateConfig, plain: Mapping[str, Any]) -> int:
             policy.load_state_dict(state["policy"])
         with executor_for(config.execution, domain) as executor:
             result = evaluate_held_out(policy, domain, executor, config.evaluation, config.seed, config.tasks, work)
-        tables = tables_of(result, config, domain, f"{name}: held-out, avg@{result.samples}")
+        title = f"{name}: held-out, avg@{result.samples}, temperature {temperature:g}"
+        tables = tables_of(result, config, domain, title)
         show(tables, console)
         if folder is not None and work is not None:
             paths = write_evaluation(folder, stem, as_data(result), tables, told)
@@ -102,7 +109,7 @@ def evaluate_held_out(
         domain.held_out,
         executor=executor,
         samples=config.samples,
-        temperature=config.temperature,
+        temperature=EVALUATION_TEMPERATURE if config.temperature is None else config.temperature,
         seed=seed,
         reset_options=domain.reset_options,
         metric=None if tasks is None else _values_of(tasks.measure),

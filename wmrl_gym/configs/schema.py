@@ -41,13 +41,18 @@ class TasksConfig:
             )
 
 
+EVALUATION_TEMPERATURE = 0.8
+"""The paper's, for language models (section on evaluation)."""
+
+
 @dataclass(frozen=True)
 class EvaluationConfig:
     """How an agent is measured on the held-out tasks. Everything is really executed."""
 
     samples: int = 8
     """k of avg@k: episodes per task."""
-    temperature: float = 0.8
+    temperature: float | None = None
+    """Of the agent's distribution. None is that of the run which trained it, or else `EVALUATION_TEMPERATURE`."""
     k: int | None = None
     """k of pass@k and All@k, which `wmrl evaluate` reports; None is `samples`. With fewer, the estimates of every
     choice of k among the samples are averaged."""
@@ -67,7 +72,7 @@ class EvaluationConfig:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"evaluation.{name} is {value}: give at least 1")
-        if self.temperature < 0:
+        if self.temperature is not None and not self.temperature >= 0:
             raise ValueError(f"evaluation.temperature is {self.temperature}: give 0 (greedy) or more")
         if self.k is not None and not 1 <= self.k <= self.samples:
             raise ValueError(f"evaluation.k is {self.k}: give at least 1 and at most evaluation.samples={self.samples}")
