@@ -191,10 +191,10 @@ def test_curve_is_read_from_the_folder_of_a_finished_run(tmp_path: Path) -> None
     ]
     run.metrics_file.write_text("".join(json.dumps(record) + "\n" for record in records))
     run.write_json("before.json", {"scores": {"one": [0.1]}})
-    assert read_curve(run) is None, "it has not finished"
+    assert read_curve(run, 8) is None, "it has not finished"
     run.write_json(f"{during(2)}.json", {"scores": {"one": [0.2]}})
     run.write_json("after.json", {"scores": {"one": [0.3, 0.5]}})
-    read = read_curve(run)
+    read = read_curve(run, 8)
     assert read is not None
     assert [(point.step, point.cost["executions"], point.cost["executed_seconds"]) for point in read.points] == [
         (0, 0.0, 0.0),
@@ -205,4 +205,4 @@ def test_curve_is_read_from_the_folder_of_a_finished_run(tmp_path: Path) -> None
     assert read.weights() == [1, 1, 2]
     run.metrics_file.write_text(json.dumps(records[0]) + "\n")
     with pytest.raises(DamagedRun, match=r"metrics\.jsonl"):
-        read_curve(run)
+        read_curve(run, 8)

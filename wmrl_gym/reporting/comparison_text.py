@@ -9,12 +9,19 @@ from typing import Any
 from wmrl_gym.reporting.bootstrap import Interval
 from wmrl_gym.reporting.comparison import ArmResult, Comparison, Reach
 from wmrl_gym.reporting.comparison_curve import AXES
+from wmrl_gym.reporting.comparison_training import InTraining, Kind
 from wmrl_gym.reporting.markup import latex_row, markdown_table
 
 Table = tuple[list[str], list[list[str]]]
 """Headings and rows; the first column is text, the others are numbers."""
 
 NOT_REACHED = "not reached"
+_TRAINING_NOTES: dict[Kind, str] = {
+    "valid": "Valid in training: share of valid submissions in the last third of an arm's steps, as the agent was told "
+    "(where nothing was executed, by the world model)",
+    "executed score": "Executed score in training: mean score of the episodes that were really executed in the last "
+    "third of an arm's steps",
+}
 
 
 def to_data(comparison: Comparison) -> dict[str, Any]:
@@ -23,17 +30,35 @@ def to_data(comparison: Comparison) -> dict[str, Any]:
 
 
 def final_table(comparison: Comparison, score: str) -> Table:
-    """Final scores and costs of each arm."""
-    headings = ["arm", f"final {score}", "gain", *AXES.values()]
-    if comparison.reference is not None:
-        headings.insert(3, f"minus {comparison.reference}")
+    """Final scores, how well each arm did in training at the end, and costs."""
+    kind = comparison.in_training
+    headings = ["arm", f"final {score}", "gain"]
+    headings += [] if comparison.reference is None else [f"minus {comparison.reference}"]
+    headings += [] if kind is None else [f"{kind} in training"]
     rows = []
     for result in comparison.arms:
         row = [result.arm, _share(result.final), _points(result.gain)]
         if comparison.reference is not None:
             row.append("-" if result.difference is None else _points(result.difference))
+        if kind is not None:
+            row.append(_in_training(result.in_training, kind))
         rows.append([*row, *(f"{result.cost[axis]:,.0f}" for axis in AXES)])
-    return headings, rows
+    return [*headings, *AXES.values()], rows
+
+
+def training_note(comparison: Comparison) -> str | None:
+    """What the column of training is, of which steps, and from how many episodes; None if there is no such column."""
+    if comparison.in_training is None:
+        return None
+    arms: dict[str, list[str]] = {}
+    for result in comparison.arms:
+        if (end := result.in_training) is not None:
+            steps = f"steps {end.first_step} to {end.last_step}" if end.first_step < end.last_step else "the last step"
+            where = f"{steps}, n = {end.episodes:,} episodes"
+            arms.setdefault(where, []).append(result.arm)
+    named = [where if len(arms) == 1 else f"{where} ({', '.join(names)})" for where, names in arms.items()]
+    intervals = " Intervals are over seeds alone." if len(comparison.seeds) > 1 else ""
+    return f"{_TRAINING_NOTES[comparison.in_training]}: {'; '.join(named) or 'unknown'}.{intervals}"
 
 
 def reach_table(comparison: Comparison) -> Table:
@@ -59,6 +84,8 @@ def markdown(comparison: Comparison, title: str, score: str, command: str) -> st
     lines += markdown_table(*final_table(comparison, score))
     lines += ["", f"Means over {_seeds(comparison)}; in parentheses {comparison.level:.0%} intervals of a bootstrap"]
     lines[-1] += " over seeds and over episodes within tasks. Costs are those of training, without evaluations."
+    if (note := training_note(comparison)) is not None:
+        lines.append(note)
     if len(comparison.seeds) < 2:
         lines.append("One seed: the intervals speak of the episodes alone, not of other seeds.")
     if comparison.left_out:
@@ -88,7 +115,8 @@ def latex(comparison: Comparison, score: str) -> str:
     tables = [final_table(comparison, score)]
     if comparison.reference is not None:
         tables.append(reach_table(comparison))
-    return "\n".join(_latex_table(table) for table in tables)
+    note = training_note(comparison)
+    return "\n".join([*([] if note is None else [f"% {note}"]), *map(_latex_table, tables)])
 
 
 def _latex_table(table: Table) -> str:
@@ -109,6 +137,16 @@ def _share(interval: Interval) -> str:
 
 def _points(interval: Interval) -> str:
     return f"{100 * interval.estimate:+.1f} ({100 * interval.low:+.1f} to {100 * interval.high:+.1f})"
+
+
+def _in_training(result: InTraining | None, kind: Kind) -> str:
+    if result is None:
+        return "-"
+    factor, digits = (100, 1) if kind == "valid" else (1, 3)
+    text = f"{result.estimate:.1%}" if kind == "valid" else f"{result.estimate:.{digits}f}"
+    if result.low is None or result.high is None:
+        return text
+    return f"{text} ({factor * result.low:.{digits}f} to {factor * result.high:.{digits}f})"
 
 
 def _reach(reach: Reach) -> str:
