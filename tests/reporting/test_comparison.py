@@ -206,3 +206,21 @@ def test_curve_is_read_from_the_folder_of_a_finished_run(tmp_path: Path) -> None
     run.metrics_file.write_text(json.dumps(records[0]) + "\n")
     with pytest.raises(DamagedRun, match=r"metrics\.jsonl"):
         read_curve(run, 8)
+
+
+def test_a_reward_of_any_range_is_written_as_a_number_and_a_share_as_a_percentage(tmp_path: Path) -> None:
+    curves = {"executed": {0: points((-40.0, 2), (12.5, 2))}, "other": {0: points((-40.0, 2), (10.0, 2))}}
+    comparison = compare_arms(curves, "executed", resamples=20)
+    text = markdown(comparison, "t", "reward", "c")
+    assert "| executed | 12.5 (12.5 to 12.5) | +52.5 (+52.5 to +52.5) | - |" in text
+    assert "| -2.5 (-2.5 to -2.5) |" in text and "Cost to reach 12.5, executed's level" in text
+    assert "10 (10 to 10)" in latex(comparison, "reward")
+    shares = compare_arms(two_arms(), "executed", resamples=20)
+    for compared, score, percentages in ((comparison, "reward", False), (shares, "percentile", True)):
+        plot(compared, tmp_path / "plot.svg", score)
+        assert ("%</text>" in (tmp_path / "plot.svg").read_text()) == percentages
+
+
+def test_a_measure_that_is_0_or_1_in_every_episode_is_a_share_whatever_it_is_called() -> None:
+    won = Curve((Point(0, {"one": [0.0, 1.0]}, dict.fromkeys(AXES, 0.0)),), {})
+    assert "| arm | 50.0% (" in markdown(compare_arms({"arm": {0: won}}, resamples=20), "t", "won", "c")

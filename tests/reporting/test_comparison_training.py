@@ -84,7 +84,7 @@ def test_an_arm_that_was_never_told_valid_has_a_share_of_zero_where_others_were(
 def test_where_no_status_is_valid_executed_scores_are_told_and_what_was_not_executed_is_unknown() -> None:
     runs = {"anchors": [[executed(0.25, 0.5)]], "world_model": [[executed(None, 0.0)]]}
     comparison = compared(runs)
-    assert column(comparison) == ["executed score in training", "0.250", "-"]
+    assert column(comparison) == ["executed score in training", "0.25", "-"]
     assert comparison.arms[1].in_training is None
     assert "the last step, n = 5 episodes. " not in markdown(comparison, "t", "success", "c"), "one seed: no interval"
 

@@ -16,6 +16,7 @@ from wmrl_gym.reporting.bootstrap import Interval, interval_of, resampled_means
 from wmrl_gym.reporting.comparison_curve import AXES, Curve, with_known_tasks
 from wmrl_gym.reporting.comparison_reach import Ratio, cost_to_reach, monotone, ratio_of
 from wmrl_gym.reporting.comparison_training import InTraining, Kind, common_kind, over_seeds
+from wmrl_gym.reporting.notation import are_successes
 
 Array = NDArray[np.float64]
 
@@ -73,6 +74,8 @@ class Comparison:
     """Held-out tasks of which some evaluation has no result."""
     in_training: Kind | None = None
     """What each arm's `in_training` is: a share of valid submissions, or a score; None if it is known of no arm."""
+    successes: bool = False
+    """Whether every held-out episode scored 0 or 1."""
 
 
 def compare_arms(
@@ -110,6 +113,7 @@ def compare_arms(
         level=level,
         left_out=tuple(left_out),
         in_training=kind,
+        successes=are_successes(score for run in flat for score in run.all_scores()),
     )
 
 

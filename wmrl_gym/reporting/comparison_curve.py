@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
@@ -48,6 +48,12 @@ class Curve:
     def weights(self) -> list[int]:
         """Episodes behind each point."""
         return [sum(map(len, point.scores.values())) for point in self.points]
+
+    def all_scores(self) -> Iterator[float]:
+        """Every episode's score at every point."""
+        for point in self.points:
+            for episodes in point.scores.values():
+                yield from episodes
 
 
 def read_curve(run: RunDirectory, episodes_per_step: int) -> Curve | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from wmrl_gym.reporting.comparison import ArmResult, Comparison
 from wmrl_gym.reporting.comparison_curve import AXES
+from wmrl_gym.reporting.notation import notation_of
 
 SHOWN = ("executed_seconds", "seconds")
 GREY = "#7d838c"
@@ -22,6 +23,7 @@ def plot(comparison: Comparison, path: Path, score: str) -> None:
     try:
         from matplotlib import rc_context
         from matplotlib.figure import Figure
+        from matplotlib.ticker import PercentFormatter
     except ImportError as error:
         raise ImportError("the plot needs matplotlib: pip install 'wmrl-gym[report]'") from error
     style: Any = {"text.color": GREY, "axes.labelcolor": GREY, "axes.edgecolor": GREY, "legend.frameon": False}
@@ -36,6 +38,8 @@ def plot(comparison: Comparison, path: Path, score: str) -> None:
                 axes.axhline(comparison.target, color=GREY, linewidth=0.8, linestyle=":")
             axes.set_xlabel(f"{AXES[axis]} of training")
         figure.axes[0].set_ylabel(f"held-out {score}")
+        if notation_of(score, successes=comparison.successes).is_share:
+            figure.axes[0].yaxis.set_major_formatter(PercentFormatter(1.0))  # of both, which share the axis
         figure.axes[-1].legend(loc="best", fontsize="small")
         figure.savefig(path, format="svg", transparent=True, metadata={"Date": None})
 

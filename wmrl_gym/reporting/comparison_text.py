@@ -11,6 +11,7 @@ from wmrl_gym.reporting.comparison import ArmResult, Comparison, Reach
 from wmrl_gym.reporting.comparison_curve import AXES
 from wmrl_gym.reporting.comparison_training import InTraining, Kind
 from wmrl_gym.reporting.markup import latex_row, markdown_table
+from wmrl_gym.reporting.notation import PERCENT, PLAIN, Notation, notation_of
 
 Table = tuple[list[str], list[list[str]]]
 """Headings and rows; the first column is text, the others are numbers."""
@@ -32,14 +33,15 @@ def to_data(comparison: Comparison) -> dict[str, Any]:
 def final_table(comparison: Comparison, score: str) -> Table:
     """Final scores, how well each arm did in training at the end, and costs."""
     kind = comparison.in_training
+    notation = notation_of(score, successes=comparison.successes)
     headings = ["arm", f"final {score}", "gain"]
     headings += [] if comparison.reference is None else [f"minus {comparison.reference}"]
     headings += [] if kind is None else [f"{kind} in training"]
     rows = []
     for result in comparison.arms:
-        row = [result.arm, _share(result.final), _points(result.gain)]
+        row = [result.arm, _value(result.final, notation), _change(result.gain, notation)]
         if comparison.reference is not None:
-            row.append("-" if result.difference is None else _points(result.difference))
+            row.append("-" if result.difference is None else _change(result.difference, notation))
         if kind is not None:
             row.append(_in_training(result.in_training, kind))
         rows.append([*row, *(f"{result.cost[axis]:,.0f}" for axis in AXES)])
@@ -92,7 +94,8 @@ def markdown(comparison: Comparison, title: str, score: str, command: str) -> st
         lines.append(f"Left out, because an evaluation has no result of them: {', '.join(comparison.left_out)}.")
     if comparison.target is not None:
         who = comparison.reference
-        lines += ["", f"Cost to reach {comparison.target:.1%}, {who}'s level at its end, divided by what {who} paid:"]
+        target = notation_of(score, successes=comparison.successes).value(comparison.target)
+        lines += ["", f"Cost to reach {target}, {who}'s level at its end, divided by what {who} paid:"]
         lines += ["", *markdown_table(*reach_table(comparison)), ""]
         if all(reach.ratio is None for result in comparison.arms for reach in result.reach.values()):
             lines.append(f"{who} gained nothing that it could hold, so there is nothing to reach.")
@@ -131,22 +134,23 @@ def _seeds(comparison: Comparison) -> str:
     return f"{count} seed{'s' if count > 1 else ''} ({', '.join(map(str, comparison.seeds))})"
 
 
-def _share(interval: Interval) -> str:
-    return f"{interval.estimate:.1%} ({100 * interval.low:.1f} to {100 * interval.high:.1f})"
+def _value(interval: Interval, notation: Notation) -> str:
+    return f"{notation.value(interval.estimate)} ({notation.bound(interval.low)} to {notation.bound(interval.high)})"
 
 
-def _points(interval: Interval) -> str:
-    return f"{100 * interval.estimate:+.1f} ({100 * interval.low:+.1f} to {100 * interval.high:+.1f})"
+def _change(interval: Interval, notation: Notation) -> str:
+    estimate, low, high = map(notation.change, (interval.estimate, interval.low, interval.high))
+    return f"{estimate} ({low} to {high})"
 
 
 def _in_training(result: InTraining | None, kind: Kind) -> str:
     if result is None:
         return "-"
-    factor, digits = (100, 1) if kind == "valid" else (1, 3)
-    text = f"{result.estimate:.1%}" if kind == "valid" else f"{result.estimate:.{digits}f}"
+    notation = PERCENT if kind == "valid" else PLAIN
+    text = notation.value(result.estimate)
     if result.low is None or result.high is None:
         return text
-    return f"{text} ({factor * result.low:.{digits}f} to {factor * result.high:.{digits}f})"
+    return f"{text} ({notation.bound(result.low)} to {notation.bound(result.high)})"
 
 
 def _reach(reach: Reach) -> str:
