@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from wmrl_gym.reporting.bootstrap import Interval, Values, category_weights, difference_interval, mean_interval
+from wmrl_gym.reporting.markup import markdown_table
 from wmrl_gym.reporting.notation import Notation, are_successes, notation_of
 from wmrl_gym.reporting.run_directory import RunDirectory, write_atomically
 
@@ -133,9 +134,7 @@ class FinalTable:
 
     def markdown(self) -> str:
         """As Markdown."""
-        lines = [f"### {self.title}", ""]
-        lines += ["| " + " | ".join(self.headings()) + " |", "| --- | --- | --- | --- |"]
-        lines += ["| " + " | ".join(row) + " |" for row in self.rows()]
+        lines = [f"### {self.title}", "", *markdown_table(self.headings(), self.rows(), left=len(self.headings()))]
         lines += ["", *(f"- {line}" for line in self.cost_lines()), ""]
         return "\n".join(lines)
 
