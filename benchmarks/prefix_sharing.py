@@ -20,6 +20,7 @@ from make_solutions import SOLUTIONS
 from world_model_fidelity import load_submissions
 
 from wmrl_gym.policies.smollm2 import smollm2_directory
+from wmrl_gym.reporting.markup import markdown_table
 from wmrl_gym.world_models.engines.engine import Prompt, Sampling
 from wmrl_gym.world_models.engines.transformers_engine import TransformersEngine
 from wmrl_gym.world_models.llm_static_checker import LLMStaticChecker
@@ -71,9 +72,7 @@ def table(records: Sequence[dict[str, Any]], max_tokens: int) -> str:
         f"at most {max_tokens} tokens.",
         f"Equal answers with and without: {sum(one == other for one, other in pairs)} of {len(pairs)}.",
         "",
-        "| " + " | ".join(HEADINGS) + " |",
-        "| --- |" + " ---: |" * (len(HEADINGS) - 1),
-        *("| " + " | ".join(cells) + " |" for cells in rows),
+        *markdown_table(HEADINGS, rows),
     ]
     return "\n".join(lines) + "\n"
 

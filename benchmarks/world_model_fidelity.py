@@ -25,6 +25,7 @@ from wmrl_gym.core import Submission, WorldModel
 from wmrl_gym.envs.mle_dojo.catalogue import prepare
 from wmrl_gym.envs.mle_dojo.competition import default_data_root, load_competition
 from wmrl_gym.envs.mle_dojo.overview import build_overview
+from wmrl_gym.reporting.markup import markdown_table
 from wmrl_gym.world_models.engines.engine import Sampling
 from wmrl_gym.world_models.llm_static_checker import LLMStaticChecker
 from wmrl_gym.world_models.static_analysis import StaticAnalysis
@@ -162,8 +163,7 @@ def main() -> None:
         rows.append(row(name, predict(name, submissions, file, options.batch), truths))
     statuses = Counter(truth["status"] for truth in truths).most_common()
     lines = [f"{len(truths)} solutions, executed: {', '.join(f'{n} {name}' for name, n in statuses)}", ""]
-    lines += ["| " + " | ".join(HEADINGS) + " |", "| --- |" + " ---: |" * (len(HEADINGS) - 1)]
-    lines += ["| " + " | ".join(cells) + " |" for cells in rows]
+    lines += markdown_table(HEADINGS, rows)
     lines += ["", CAVEAT]
     options.table.parent.mkdir(parents=True, exist_ok=True)
     options.table.write_text("\n".join(lines) + "\n", encoding="utf-8")

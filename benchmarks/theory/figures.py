@@ -1,4 +1,4 @@
-"""Plots that can be read on a white and on a dark page: no background, grey text, colours of middling lightness."""
+"""Plots of the experiments, in the style of all our plots."""
 
 from __future__ import annotations
 
@@ -7,44 +7,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-from cycler import cycler
+from wmrl_gym.reporting.svg_figure import BLUE, BROWN, GREEN, GREY, ORANGE, PURPLE, RED, svg_figure
 
-matplotlib.use("svg")  # before pyplot, which would look for a display
-import matplotlib.pyplot as plt
-
-GREY = "#7d838c"
-BLUE, ORANGE, GREEN, PURPLE, RED, BROWN = "#3b82c4", "#d9822b", "#2f9e6e", "#9a6fd0", "#d6557a", "#a0764f"
-
-STYLE: Any = {
-    "axes.edgecolor": GREY,
-    "axes.labelcolor": GREY,
-    "axes.prop_cycle": cycler(color=[BLUE, ORANGE, GREEN, PURPLE, RED]),
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlecolor": GREY,
-    "axes.titlesize": "medium",
-    "figure.constrained_layout.use": True,
-    "font.size": 10,
-    "legend.frameon": False,
-    "legend.labelcolor": GREY,
-    "savefig.transparent": True,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "wmrl_gym",  # the same data gives the same file
-    "text.color": GREY,
-    "xtick.color": GREY,
-    "ytick.color": GREY,
-}
+__all__ = ["BLUE", "BROWN", "GREEN", "GREY", "ORANGE", "PURPLE", "RED", "error_bars", "figure", "ticks"]
 
 
 @contextmanager
 def figure(path: Path, columns: int = 1, width: float = 5.2, height: float = 3.6) -> Iterator[Any]:
-    """Axes to draw on, saved as SVG at the end: one, or an array of them side by side."""
-    with plt.rc_context(STYLE):
-        drawing, axes = plt.subplots(1, columns, figsize=(width * columns, height))
-        yield axes
-        drawing.savefig(path, metadata={"Date": None})
-        plt.close(drawing)
+    """Axes to draw on, saved as SVG at the end: one, or a list of them side by side."""
+    with svg_figure(path, columns=columns, width=width, height=height) as axes:
+        yield axes if columns > 1 else axes[0]
 
 
 def ticks(axis: Any, values: Any) -> None:

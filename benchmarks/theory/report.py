@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.theory.measuring import Estimate
+from wmrl_gym.reporting.markup import markdown_table
 
 Cell = str | float | int | None | Estimate
 
@@ -38,8 +39,8 @@ class Table:
     """Each entry a `Cell`."""
 
     def markdown(self) -> str:
-        lines = [self.header, ["---"] * len(self.header), *[[cell_text(cell) for cell in row] for row in self.rows]]
-        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        rows = [[cell_text(cell) for cell in row] for row in self.rows]
+        return "\n".join(markdown_table(self.header, rows, left=len(self.header)))
 
 
 @dataclass(frozen=True)

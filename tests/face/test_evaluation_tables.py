@@ -167,3 +167,14 @@ def test_terminal_of_80_columns_shows_names_and_numbers_whole(tmp_path: Path) ->
     text = console.export_text()
     assert "a_rather_long_competition_name" in text and "pass@2" in text and "40.0%" in text
     assert "percentile, mean over tasks: 38." in text
+
+
+def test_a_reward_of_any_range_is_written_as_a_number_and_shares_beside_it_as_percentages(tmp_path: Path) -> None:
+    found = tables((record("a", -2.5, 12.5, gap=0.5), record("a", 7.5, gap=0.5)), categories=None, measure="reward")
+    assert found.cells(found.rows[0], intervals=False)[2:] == ["10", "50.0%", "100.0%", "100.0%", "100.0%"]
+    assert found.turn_lines(intervals=False)[1] == [["reward", "2.5", "10"], ["valid", "100.0%", "100.0%"]]
+    assert "| 10 [7.5, 12.5] |" in markdown(found) and "& 10 &" in latex(found)
+    console = Console(width=120, record=True, file=(tmp_path / "out").open("w"))
+    show(found, console)
+    assert "reward, mean over tasks: 10 [7.5, 12.5]" in console.export_text()
+    assert not found.share and tables().share and tables((record("a", 1.0), record("a", 0.0)), measure="won").share

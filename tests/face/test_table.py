@@ -88,3 +88,14 @@ def test_gain_in_tasks_that_succeed_is_paired_by_task() -> None:
     scores = {f"{index}": [float(index % 2)] for index in range(10)}
     gains = [m.gain for m in measures_of("success", {"scores": scores}, {"scores": scores})[1:]]
     assert [(gain.low, gain.high) for gain in gains if gain is not None] == [(0.0, 0.0)] * 2
+
+
+def test_a_reward_of_any_range_is_written_as_a_number_and_shares_beside_it_as_percentages() -> None:
+    before, after = ({"scores": {"a": [value], "b": [2.0]}, "valid": {}} for value in (-1.0, 5.5))
+    categories = {"a": "x", "b": "y"}
+    for told in measures_of("reward", before, after, categories):
+        assert not told.share
+        rows = FinalTable("t", 1, (told, measure("valid share", BEFORE, AFTER)), table().cost).rows()
+        assert rows[0][1:] == ("0.5", "3.75", "+3.25 (+3.25 to +3.25)") and rows[1][1] == "15.0%"
+    won = measures_of("won", None, {"scores": {"a": [0.0, 1.0]}, "valid": {}})
+    assert all(told.share for told in won)

@@ -17,6 +17,7 @@ from wmrl_gym.reporting.report import build_page, load_runs
 from wmrl_gym.reporting.report.agreement_over_time import calibrations, status_accuracy
 from wmrl_gym.reporting.report.browsing import browser_payload, choose, suspicions_of
 from wmrl_gym.reporting.report.curves import cost_series, executed_seconds, mean_curve, metric
+from wmrl_gym.reporting.report.tables import result_tables
 
 from .recorded import ATTACK
 
@@ -127,6 +128,17 @@ def test_hostile_names_of_experiments_are_escaped(runs: list[Path]) -> None:
     table = {"measures": [{"name": ATTACK, "before": None, "after": {"estimate": 0.5}, "gain": None}]}
     page = build_page([replace(run, table=table)])
     assert "<img" not in page and page.count("</script>") == 5
+
+
+def test_a_reward_of_any_range_is_written_as_a_number_and_a_share_as_a_percentage(runs: list[Path]) -> None:
+    interval = {"estimate": 12.5, "low": -1.0, "high": 20.0}
+    reward = {"name": "reward", "before": interval, "after": interval, "gain": interval, "share": False}
+    share = {"name": "percentile", "before": {"estimate": 0.25}, "after": None, "gain": None}
+    run = replace(load_runs(runs[:1])[0], table={"measures": [reward, share]})
+    html = result_tables({"letters": [run, run]})
+    assert html.count("<td>12.5</td><td>12.5</td><td>+12.5 (-1 to +20)</td>") == 2
+    assert "<td><b>12.5</b></td><td><b>12.5</b></td><td><b>+12.5" in html
+    assert html.count("<td>25.0%</td>") == 2, "a table that does not say so is of shares"
 
 
 def test_page_loads_nothing_and_allows_only_its_own_scripts(runs: list[Path]) -> None:

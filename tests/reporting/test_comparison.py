@@ -191,10 +191,10 @@ def test_curve_is_read_from_the_folder_of_a_finished_run(tmp_path: Path) -> None
     ]
     run.metrics_file.write_text("".join(json.dumps(record) + "\n" for record in records))
     run.write_json("before.json", {"scores": {"one": [0.1]}})
-    assert read_curve(run) is None, "it has not finished"
+    assert read_curve(run, 8) is None, "it has not finished"
     run.write_json(f"{during(2)}.json", {"scores": {"one": [0.2]}})
     run.write_json("after.json", {"scores": {"one": [0.3, 0.5]}})
-    read = read_curve(run)
+    read = read_curve(run, 8)
     assert read is not None
     assert [(point.step, point.cost["executions"], point.cost["executed_seconds"]) for point in read.points] == [
         (0, 0.0, 0.0),
@@ -205,4 +205,22 @@ def test_curve_is_read_from_the_folder_of_a_finished_run(tmp_path: Path) -> None
     assert read.weights() == [1, 1, 2]
     run.metrics_file.write_text(json.dumps(records[0]) + "\n")
     with pytest.raises(DamagedRun, match=r"metrics\.jsonl"):
-        read_curve(run)
+        read_curve(run, 8)
+
+
+def test_a_reward_of_any_range_is_written_as_a_number_and_a_share_as_a_percentage(tmp_path: Path) -> None:
+    curves = {"executed": {0: points((-40.0, 2), (12.5, 2))}, "other": {0: points((-40.0, 2), (10.0, 2))}}
+    comparison = compare_arms(curves, "executed", resamples=20)
+    text = markdown(comparison, "t", "reward", "c")
+    assert "| executed | 12.5 (12.5 to 12.5) | +52.5 (+52.5 to +52.5) | - |" in text
+    assert "| -2.5 (-2.5 to -2.5) |" in text and "Cost to reach 12.5, executed's level" in text
+    assert "10 (10 to 10)" in latex(comparison, "reward")
+    shares = compare_arms(two_arms(), "executed", resamples=20)
+    for compared, score, percentages in ((comparison, "reward", False), (shares, "percentile", True)):
+        plot(compared, tmp_path / "plot.svg", score)
+        assert ("%</text>" in (tmp_path / "plot.svg").read_text()) == percentages
+
+
+def test_a_measure_that_is_0_or_1_in_every_episode_is_a_share_whatever_it_is_called() -> None:
+    won = Curve((Point(0, {"one": [0.0, 1.0]}, dict.fromkeys(AXES, 0.0)),), {})
+    assert "| arm | 50.0% (" in markdown(compare_arms({"arm": {0: won}}, resamples=20), "t", "won", "c")

@@ -152,7 +152,7 @@ class Comparing:
         if not finished:
             return
         curves: dict[str, dict[int, Any]] = {
-            arm: {seed: read_curve(self.directories[arm, seed]) for seed in finished} for arm in plan.arms
+            arm: {seed: self._curve(arm, seed) for seed in finished} for arm in plan.arms
         }
         comparison = compare_arms(curves, plan.reference, level=plan.settings.level, resamples=plan.settings.resamples)
         score = plan.config(plan.arms[0], finished[0]).tasks.measure
@@ -170,6 +170,10 @@ class Comparing:
         if show:
             self._say(text)
         self._say(f"wrote {written} in {plan.folder}; seeds: {', '.join(map(str, finished))}")
+
+    def _curve(self, arm: str, seed: int) -> Any:
+        settings = self.plan.config(arm, seed).algorithm.build()
+        return read_curve(self.directories[arm, seed], settings.groups_per_step * settings.group_size)
 
     def _say(self, text: str) -> None:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)

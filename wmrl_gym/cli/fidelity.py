@@ -18,9 +18,10 @@ from wmrl_gym.envs.mle_dojo.env import MLEDojoEnv
 from wmrl_gym.reporting.fidelity.assessment import assess
 from wmrl_gym.reporting.fidelity.corpus_file import Corpus, CorpusError, Header, Record, read_corpus
 from wmrl_gym.reporting.fidelity.document import markdown
-from wmrl_gym.reporting.fidelity.figure import draw, require_matplotlib
+from wmrl_gym.reporting.fidelity.figure import draw
 from wmrl_gym.reporting.fidelity.predictions import Prediction, predict_all
 from wmrl_gym.reporting.run_directory import write_atomically
+from wmrl_gym.reporting.svg_figure import require_matplotlib
 from wmrl_gym.reporting.work_file import WorkFile
 
 
@@ -33,7 +34,7 @@ def fidelity(config: FidelityConfig, plain: dict[str, Any]) -> int:
         ImportError: if a plot is asked for and matplotlib is missing.
     """
     if config.plot:
-        require_matplotlib()
+        require_matplotlib(otherwise=", or set plot=false")
     console = Console()
     corpus = read_corpus(*config.corpora)
     environment = mle_dojo_environments(Domain(config.env, config.tasks), corpus.tasks, 1)[0]

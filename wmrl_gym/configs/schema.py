@@ -24,7 +24,8 @@ class TasksConfig:
     mean over categories is reported beside the mean over tasks."""
     measure: str = "percentile"
     """What a task's score is called where it is reported. Percentiles have the share of valid submissions beside them;
-    scores that are all 0 or 1, as successes are, the shares of tasks in which all of k episodes succeed, and any."""
+    scores that are all 0 or 1, as successes are, the shares of tasks in which all of k episodes succeed, and any.
+    These, relative gaps and progress are written as percentages, anything else as a plain number of any range."""
     also: list[str] = field(default_factory=list)
     """Further numbers of a valid submission that `wmrl evaluate` reports: keys of `Outcome.details` that are shares
     from 0 to 1 of which more is better, because an episode's best is taken and a failure counts 0."""

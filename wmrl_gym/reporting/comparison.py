@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from wmrl_gym.reporting.bootstrap import Interval, interval_of, resampled_means
 from wmrl_gym.reporting.comparison_curve import AXES, Curve, with_known_tasks
 from wmrl_gym.reporting.comparison_reach import Ratio, cost_to_reach, monotone, ratio_of
+from wmrl_gym.reporting.comparison_training import InTraining, Kind, common_kind, over_seeds
+from wmrl_gym.reporting.notation import are_successes
 
 Array = NDArray[np.float64]
 
@@ -47,6 +49,8 @@ class ArmResult:
     gain: Interval
     difference: Interval | None
     """Final score minus the reference's; None for the reference itself, or if there is none."""
+    in_training: InTraining | None
+    """How well it did in training at the end; None is unknown."""
     cost: Mapping[str, float]
     """Axis -> mean over seeds of what all of training cost."""
     stages: Mapping[str, float]
@@ -68,6 +72,10 @@ class Comparison:
     level: float
     left_out: tuple[str, ...] = ()
     """Held-out tasks of which some evaluation has no result."""
+    in_training: Kind | None = None
+    """What each arm's `in_training` is: a share of valid submissions, or a score; None if it is known of no arm."""
+    successes: bool = False
+    """Whether every held-out episode scored 0 or 1."""
 
 
 def compare_arms(
@@ -94,13 +102,18 @@ def compare_arms(
     picks = np.random.default_rng(0).integers(len(seeds), size=(resamples, len(seeds)))
     drawn = {arm: _Resampled(arm, runs, picks) for arm, runs in rows.items()}
     aim = None if reference is None else drawn[reference]
+    ends = {arm: [run.training for run in runs if run.training is not None] for arm, runs in rows.items()}
+    kind = common_kind([end for row in ends.values() for end in row])
+    trained = {arm: None if kind is None else over_seeds(row, kind, picks, level) for arm, row in ends.items()}
     return Comparison(
-        arms=tuple(_result(arm, rows[arm], own, reference, aim, level) for arm, own in drawn.items()),
+        arms=tuple(_result(arm, rows[arm], own, reference, aim, level, trained[arm]) for arm, own in drawn.items()),
         seeds=tuple(seeds),
         reference=reference,
         target=None if aim is None else float(aim.levels[0, -1]),
         level=level,
         left_out=tuple(left_out),
+        in_training=kind,
+        successes=are_successes(score for run in flat for score in run.all_scores()),
     )
 
 
@@ -145,7 +158,13 @@ class _Resampled:
 
 
 def _result(
-    arm: str, runs: Sequence[Curve], own: _Resampled, reference: str | None, aim: _Resampled | None, level: float
+    arm: str,
+    runs: Sequence[Curve],
+    own: _Resampled,
+    reference: str | None,
+    aim: _Resampled | None,
+    level: float,
+    in_training: InTraining | None,
 ) -> ArmResult:
     def interval(values: Array) -> Interval:
         return interval_of(float(values[0]), values[1:], level)
@@ -159,6 +178,7 @@ def _result(
         final=interval(own.scores[:, -1]),
         gain=interval(own.scores[:, -1] - own.scores[:, 0]),
         difference=difference,
+        in_training=in_training,
         cost={axis: float(costs[0, -1]) for axis, costs in own.costs.items()},
         stages=stages,
         reach={} if aim is None else {axis: _reach(axis, own, aim, level) for axis in AXES},

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
 from wmrl_gym.reporting.bootstrap import Values
+from wmrl_gym.reporting.comparison_training import TrainingEnd, training_end
 from wmrl_gym.reporting.metrics import read_metrics
 from wmrl_gym.reporting.run_directory import DamagedRun, RunDirectory
 
@@ -36,6 +37,8 @@ class Curve:
     points: tuple[Point, ...]
     stages: Mapping[str, float]
     """Stage of training -> its wall-clock seconds."""
+    training: TrainingEnd | None = None
+    """How well the agent did in training at its end; None if that is not known."""
 
     @property
     def cost(self) -> Cost:
@@ -46,9 +49,23 @@ class Curve:
         """Episodes behind each point."""
         return [sum(map(len, point.scores.values())) for point in self.points]
 
+    def all_scores(self) -> Iterator[float]:
+        """Every episode's score at every point."""
+        for point in self.points:
+            for episodes in point.scores.values():
+                yield from episodes
 
-def read_curve(run: RunDirectory) -> Curve | None:
-    """The curve of a finished run's folder; None if it has not finished."""
+
+def read_curve(run: RunDirectory, episodes_per_step: int) -> Curve | None:
+    """The curve of a finished run's folder; None if it has not finished.
+
+    Args:
+        run: the folder.
+        episodes_per_step: trajectories of each training step.
+
+    Raises:
+        DamagedRun: if its files do not belong together, or one cannot be read.
+    """
     before, after = run.read_json("before.json"), run.read_json("after.json")
     if before is None or after is None:
         return None
@@ -66,7 +83,7 @@ def read_curve(run: RunDirectory) -> Curve | None:
     for record in records:
         for name, seconds in _stages(record).items():
             stages[name] = stages.get(name, 0.0) + seconds
-    return Curve(tuple(points), stages)
+    return Curve(tuple(points), stages, training_end(records, episodes_per_step))
 
 
 def with_known_tasks(curves: Iterable[Curve]) -> tuple[list[Curve], list[str]]:

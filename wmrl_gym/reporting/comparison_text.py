@@ -9,12 +9,20 @@ from typing import Any
 from wmrl_gym.reporting.bootstrap import Interval
 from wmrl_gym.reporting.comparison import ArmResult, Comparison, Reach
 from wmrl_gym.reporting.comparison_curve import AXES
+from wmrl_gym.reporting.comparison_training import InTraining, Kind
 from wmrl_gym.reporting.markup import latex_row, markdown_table
+from wmrl_gym.reporting.notation import PERCENT, PLAIN, Notation, notation_of
 
 Table = tuple[list[str], list[list[str]]]
 """Headings and rows; the first column is text, the others are numbers."""
 
 NOT_REACHED = "not reached"
+_TRAINING_NOTES: dict[Kind, str] = {
+    "valid": "Valid in training: share of valid submissions in the last third of an arm's steps, as the agent was told "
+    "(where nothing was executed, by the world model)",
+    "executed score": "Executed score in training: mean score of the episodes that were really executed in the last "
+    "third of an arm's steps",
+}
 
 
 def to_data(comparison: Comparison) -> dict[str, Any]:
@@ -23,17 +31,36 @@ def to_data(comparison: Comparison) -> dict[str, Any]:
 
 
 def final_table(comparison: Comparison, score: str) -> Table:
-    """Final scores and costs of each arm."""
-    headings = ["arm", f"final {score}", "gain", *AXES.values()]
-    if comparison.reference is not None:
-        headings.insert(3, f"minus {comparison.reference}")
+    """Final scores, how well each arm did in training at the end, and costs."""
+    kind = comparison.in_training
+    notation = notation_of(score, successes=comparison.successes)
+    headings = ["arm", f"final {score}", "gain"]
+    headings += [] if comparison.reference is None else [f"minus {comparison.reference}"]
+    headings += [] if kind is None else [f"{kind} in training"]
     rows = []
     for result in comparison.arms:
-        row = [result.arm, _share(result.final), _points(result.gain)]
+        row = [result.arm, _value(result.final, notation), _change(result.gain, notation)]
         if comparison.reference is not None:
-            row.append("-" if result.difference is None else _points(result.difference))
+            row.append("-" if result.difference is None else _change(result.difference, notation))
+        if kind is not None:
+            row.append(_in_training(result.in_training, kind))
         rows.append([*row, *(f"{result.cost[axis]:,.0f}" for axis in AXES)])
-    return headings, rows
+    return [*headings, *AXES.values()], rows
+
+
+def training_note(comparison: Comparison) -> str | None:
+    """What the column of training is, of which steps, and from how many episodes; None if there is no such column."""
+    if comparison.in_training is None:
+        return None
+    arms: dict[str, list[str]] = {}
+    for result in comparison.arms:
+        if (end := result.in_training) is not None:
+            steps = f"steps {end.first_step} to {end.last_step}" if end.first_step < end.last_step else "the last step"
+            where = f"{steps}, n = {end.episodes:,} episodes"
+            arms.setdefault(where, []).append(result.arm)
+    named = [where if len(arms) == 1 else f"{where} ({', '.join(names)})" for where, names in arms.items()]
+    intervals = " Intervals are over seeds alone." if len(comparison.seeds) > 1 else ""
+    return f"{_TRAINING_NOTES[comparison.in_training]}: {'; '.join(named) or 'unknown'}.{intervals}"
 
 
 def reach_table(comparison: Comparison) -> Table:
@@ -59,13 +86,16 @@ def markdown(comparison: Comparison, title: str, score: str, command: str) -> st
     lines += markdown_table(*final_table(comparison, score))
     lines += ["", f"Means over {_seeds(comparison)}; in parentheses {comparison.level:.0%} intervals of a bootstrap"]
     lines[-1] += " over seeds and over episodes within tasks. Costs are those of training, without evaluations."
+    if (note := training_note(comparison)) is not None:
+        lines.append(note)
     if len(comparison.seeds) < 2:
         lines.append("One seed: the intervals speak of the episodes alone, not of other seeds.")
     if comparison.left_out:
         lines.append(f"Left out, because an evaluation has no result of them: {', '.join(comparison.left_out)}.")
     if comparison.target is not None:
         who = comparison.reference
-        lines += ["", f"Cost to reach {comparison.target:.1%}, {who}'s level at its end, divided by what {who} paid:"]
+        target = notation_of(score, successes=comparison.successes).value(comparison.target)
+        lines += ["", f"Cost to reach {target}, {who}'s level at its end, divided by what {who} paid:"]
         lines += ["", *markdown_table(*reach_table(comparison)), ""]
         if all(reach.ratio is None for result in comparison.arms for reach in result.reach.values()):
             lines.append(f"{who} gained nothing that it could hold, so there is nothing to reach.")
@@ -88,7 +118,8 @@ def latex(comparison: Comparison, score: str) -> str:
     tables = [final_table(comparison, score)]
     if comparison.reference is not None:
         tables.append(reach_table(comparison))
-    return "\n".join(_latex_table(table) for table in tables)
+    note = training_note(comparison)
+    return "\n".join([*([] if note is None else [f"% {note}"]), *map(_latex_table, tables)])
 
 
 def _latex_table(table: Table) -> str:
@@ -103,12 +134,23 @@ def _seeds(comparison: Comparison) -> str:
     return f"{count} seed{'s' if count > 1 else ''} ({', '.join(map(str, comparison.seeds))})"
 
 
-def _share(interval: Interval) -> str:
-    return f"{interval.estimate:.1%} ({100 * interval.low:.1f} to {100 * interval.high:.1f})"
+def _value(interval: Interval, notation: Notation) -> str:
+    return f"{notation.value(interval.estimate)} ({notation.bound(interval.low)} to {notation.bound(interval.high)})"
 
 
-def _points(interval: Interval) -> str:
-    return f"{100 * interval.estimate:+.1f} ({100 * interval.low:+.1f} to {100 * interval.high:+.1f})"
+def _change(interval: Interval, notation: Notation) -> str:
+    estimate, low, high = map(notation.change, (interval.estimate, interval.low, interval.high))
+    return f"{estimate} ({low} to {high})"
+
+
+def _in_training(result: InTraining | None, kind: Kind) -> str:
+    if result is None:
+        return "-"
+    notation = PERCENT if kind == "valid" else PLAIN
+    text = notation.value(result.estimate)
+    if result.low is None or result.high is None:
+        return text
+    return f"{text} ({notation.bound(result.low)} to {notation.bound(result.high)})"
 
 
 def _reach(reach: Reach) -> str:

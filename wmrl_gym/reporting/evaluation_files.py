@@ -11,7 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from wmrl_gym.reporting.evaluation_tables import EvaluationTables, share
+from wmrl_gym.reporting.evaluation_tables import EvaluationTables
 from wmrl_gym.reporting.markup import latex_escaped, latex_row, markdown_table
 from wmrl_gym.reporting.run_directory import write_atomically
 
@@ -93,7 +93,7 @@ def show(tables: EvaluationTables, console: Console) -> None:
         console.print(by_turn)
     for row in tables.rows:
         if row.kind == "average":
-            number = share(row.score)
+            number = tables.score_text(row.score)
             console.print(f" {tables.measure.replace('_', ' ')}, {row.name}: {number}", highlight=False, markup=False)
     for note in tables.notes():
         console.print(f" {note}", highlight=False, soft_wrap=True, markup=False)

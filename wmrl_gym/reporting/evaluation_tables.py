@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from wmrl_gym.reporting.bootstrap import Values, category_weights, mean_interval
+from wmrl_gym.reporting.notation import PERCENT, Notation, are_successes, notation_of
 from wmrl_gym.reporting.pass_at_k import all_at_k, curve, pass_at_k
 
 GRADED = ("percentile", "relative_gap")
@@ -62,6 +63,8 @@ class EvaluationTables:
 
     title: str
     measure: str
+    share: bool
+    """Whether the measure is a share of 1."""
     shows_valid: bool
     samples: int
     k: int
@@ -93,15 +96,20 @@ class EvaluationTables:
 
     def cells(self, row: Row, *, intervals: bool = True) -> list[str]:
         """A row as text."""
-        numbers = [row.score, *(row.others[name] for name in self.other_measures)]
-        numbers += [row.valid] if self.shows_valid else []
-        numbers += [row.pass_at_k, row.all_at_k]
-        return [row.name, row.category or "", *(share(number, intervals) for number in numbers)]
+        shares = [*(row.others[name] for name in self.other_measures)]
+        shares += [row.valid] if self.shows_valid else []
+        shares += [row.pass_at_k, row.all_at_k]
+        score = self.score_text(row.score, intervals)
+        return [row.name, row.category or "", score, *(share(number, intervals) for number in shares)]
+
+    def score_text(self, number: Number | None, interval: bool = True) -> str:
+        """A number of the main measure as text."""
+        return _text(number, interval, Notation(self.share))
 
     def turn_lines(self, *, intervals: bool = True) -> tuple[list[str], list[list[str]]]:
         """Header and rows of the table turn by turn."""
         header = ["best so far, mean over tasks", *(f"turn {turn.turn}" for turn in self.turns)]
-        lines = [[self.measure.replace("_", " "), *(share(turn.best, intervals) for turn in self.turns)]]
+        lines = [[self.measure.replace("_", " "), *(self.score_text(turn.best, intervals) for turn in self.turns)]]
         if self.shows_valid:
             lines.append(["valid", *(share(turn.valid, intervals) for turn in self.turns)])
         return header, lines
@@ -120,12 +128,16 @@ class EvaluationTables:
 
 def share(number: Number | None, interval: bool = True) -> str:
     """A share as text, for example ``41.2% [38.0, 44.1]``; ``-`` if unknown."""
+    return _text(number, interval, PERCENT)
+
+
+def _text(number: Number | None, interval: bool, notation: Notation) -> str:
     if number is None:
         return "-"
-    text = f"{number.value:.1%}"
+    text = notation.value(number.value)
     if not interval or number.low is None or number.high is None:
         return text
-    return f"{text} [{100 * number.low:.1f}, {100 * number.high:.1f}]"
+    return f"{text} [{notation.bound(number.low)}, {notation.bound(number.high)}]"
 
 
 def evaluation_tables(
@@ -152,7 +164,7 @@ def evaluation_tables(
     records: Sequence[Mapping[str, Any]] = [record for record in data["records"] if record["known"]]
     tasks = list(dict.fromkeys(record["task"] for record in data["records"]))
     k = k or int(data["samples"])
-    plain = measure not in GRADED and all((record["metric"] or 0.0) in (0.0, 1.0) for record in records)
+    plain = measure not in GRADED and are_successes(record["metric"] or 0.0 for record in records)
     succeeds, words = _success(success, measure, plain)
     by_task = {task: [record for record in records if record["task"] == task] for task in tasks}
     build = _Rows(by_task, categories, k, succeeds)
@@ -160,6 +172,7 @@ def evaluation_tables(
     return EvaluationTables(
         title=title,
         measure=measure,
+        share=notation_of(measure, successes=plain).is_share,
         shows_valid=not plain,
         samples=int(data["samples"]),
         k=k,

@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from wmrl_gym.reporting.bootstrap import Interval, Values, category_weights, difference_interval, mean_interval
+from wmrl_gym.reporting.markup import markdown_table
+from wmrl_gym.reporting.notation import Notation, are_successes, notation_of
 from wmrl_gym.reporting.run_directory import RunDirectory, write_atomically
 
 
@@ -23,6 +25,8 @@ class Measure:
     before: Interval | None
     after: Interval | None
     gain: Interval | None
+    share: bool = True
+    """Whether it is a share of 1."""
 
 
 @dataclass(frozen=True)
@@ -107,8 +111,8 @@ class FinalTable:
     def rows(self) -> list[tuple[str, str, str, str]]:
         """The measures as text: name, before, after, gain."""
         return [
-            (measure.name, _share(measure.before), _share(measure.after), _gain(measure.gain))
-            for measure in self.measures
+            (one.name, _value(one.before, one.share), _value(one.after, one.share), _gain(one.gain, one.share))
+            for one in self.measures
         ]
 
     def cost_lines(self) -> list[str]:
@@ -130,9 +134,7 @@ class FinalTable:
 
     def markdown(self) -> str:
         """As Markdown."""
-        lines = [f"### {self.title}", ""]
-        lines += ["| " + " | ".join(self.headings()) + " |", "| --- | --- | --- | --- |"]
-        lines += ["| " + " | ".join(row) + " |" for row in self.rows()]
+        lines = [f"### {self.title}", "", *markdown_table(self.headings(), self.rows(), left=len(self.headings()))]
         lines += ["", *(f"- {line}" for line in self.cost_lines()), ""]
         return "\n".join(lines)
 
@@ -155,7 +157,12 @@ class FinalTable:
 
 
 def measure(
-    name: str, before: Values | None, after: Values | None, weights: Mapping[str, float] | None = None
+    name: str,
+    before: Values | None,
+    after: Values | None,
+    weights: Mapping[str, float] | None = None,
+    *,
+    share: bool = True,
 ) -> Measure:
     """A quantity from its values per task and episode, with bootstrap intervals; ``weights`` of the tasks, if any."""
     gain = difference_interval(before, after, weights) if before is not None and after is not None else None
@@ -164,6 +171,7 @@ def measure(
         None if before is None else mean_interval(before, weights),
         None if after is None else mean_interval(after, weights),
         gain,
+        share,
     )
 
 
@@ -185,13 +193,15 @@ def measures_of(
     told = [scores for scores in (scores_before, scores_after) if scores]
     if not told:
         return []
-    measures = [measure(name, scores_before, scores_after)]
+    successes = are_successes(score for scores in told for episodes in scores.values() for score in episodes)
+    share = notation_of(name, successes=successes).is_share
+    measures = [measure(name, scores_before, scores_after, share=share)]
     if categories is not None and all(set(scores) == set(categories) for scores in told):
         title = f"{name}, categories weighed alike"
-        measures.append(measure(title, scores_before, scores_after, category_weights(categories)))
+        measures.append(measure(title, scores_before, scores_after, category_weights(categories), share=share))
     if name == "percentile":
         measures.append(measure("valid share", *_comparable(before, after, "valid")))
-    elif all(score in (0.0, 1.0) for scores in told for episodes in scores.values() for score in episodes):
+    elif successes:
         for title, counts in (("all of k succeed", all), ("any of k succeeds", any)):
             measures.append(_share_of_tasks(title, counts, scores_before, scores_after))
     return measures
@@ -230,11 +240,12 @@ def _share_of_tasks(
     return Measure(title, intervals[0], intervals[1], gain)
 
 
-def _share(interval: Interval | None) -> str:
-    return "-" if interval is None else f"{interval.estimate:.1%}"
+def _value(interval: Interval | None, share: bool) -> str:
+    return "-" if interval is None else Notation(share).value(interval.estimate)
 
 
-def _gain(interval: Interval | None) -> str:
+def _gain(interval: Interval | None, share: bool) -> str:
     if interval is None:
         return "-"
-    return f"{100 * interval.estimate:+.1f} ({100 * interval.low:+.1f} to {100 * interval.high:+.1f})"
+    estimate, low, high = map(Notation(share).change, (interval.estimate, interval.low, interval.high))
+    return f"{estimate} ({low} to {high})"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from wmrl_gym.reporting.markup import markdown_table
 
 _FIGURES = (
     ("status_accuracy", "status accuracy", "share"),
@@ -58,23 +60,14 @@ def markdown(found: Mapping[str, Any], *, figure: str | None = None) -> str:
     return "\n".join(lines)
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """A table and an empty line. The first column is flush left, the others right."""
-    return [
-        "| " + " | ".join(headings) + " |",
-        "| --- |" + " ---: |" * (len(headings) - 1),
-        *("| " + " | ".join(row) + " |" for row in rows),
-        "",
-    ]
-
-
 def _overall(found: Mapping[str, Any]) -> list[str]:
     rows = [
         (label, _interval(found["overall"][name], kind), _number(found["constant"][name], kind))
         for name, label, kind in _FIGURES
     ]
     return [
-        *table(("figure", found["world_model"], "constant guess"), rows),
+        *markdown_table(("figure", found["world_model"], "constant guess"), rows),
+        "",
         "The constant guess is the best one with hindsight: the commonest status (and the two commonest), the "
         "commonest exception class, the median score. A dash is unknown: the world model does not say, or the figure "
         "does not exist.",
@@ -95,7 +88,7 @@ def _parts(parts: Mapping[str, Any], heading: str) -> list[str]:
         ]
         for label, part in parts.items()
     ]
-    return table(headings, rows)
+    return [*markdown_table(headings, rows), ""]
 
 
 def _calibration(found: Mapping[str, Any]) -> list[str]:
@@ -115,7 +108,8 @@ def _calibration(found: Mapping[str, Any]) -> list[str]:
         f"An isotonic map fitted on {inner['fitted_on']} solutions and shown on the {inner['shown_on']} others, split "
         "at random by episode.",
         "",
-        *table(("on the held-out half", "before", "after"), rows),
+        *markdown_table(("on the held-out half", "before", "after"), rows),
+        "",
         f"**{found['advice']}** Gain in calibration error {_interval(inner['gain_calibration_error'], 'signed')}. Over "
         f"{inner['repeats']} random halves the mean gain in absolute error is {inner['mean_gain_mae']:+.3f}, and "
         f"{inner['share_of_halves_gained']:.0%} of them gain.",
@@ -145,7 +139,8 @@ def _checks(checks: Sequence[Mapping[str, Any]]) -> list[str]:
     return [
         "## Check by check",
         "",
-        *table(headings, rows),
+        *markdown_table(headings, rows),
+        "",
         "Precision: share of the scripts it fails that are not valid. In kind: that fail in the way it looks for, "
         "crashes filed by the class of their exception, which is coarse.",
         "",
@@ -155,7 +150,7 @@ def _checks(checks: Sequence[Mapping[str, Any]]) -> list[str]:
 def _confusion(confusion: Mapping[str, Mapping[str, int]]) -> list[str]:
     guesses = sorted({guess for row in confusion.values() for guess in row})
     rows = [[truth, *(str(row.get(guess, 0)) for guess in guesses)] for truth, row in confusion.items()]
-    return table(["executed \\ predicted", *guesses], rows)
+    return [*markdown_table(["executed \\ predicted", *guesses], rows), ""]
 
 
 def _cost(cost: Mapping[str, float | None]) -> list[str]:
@@ -171,7 +166,7 @@ def _cost(cost: Mapping[str, float | None]) -> list[str]:
     for name, label in labels.items():
         value = cost[name]
         rows.append((label, "-" if value is None else f"{value:.4f}" if "seconds" in name else f"{value:.0f}"))
-    return table(("of one script", ""), rows)
+    return [*markdown_table(("of one script", ""), rows), ""]
 
 
 def _interval(estimate: Mapping[str, float | None], kind: str) -> str:

@@ -2,43 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-GREY, BLUE, ORANGE = "#7d838c", "#3b82c4", "#d9822b"
-# Readable on a white and on a dark page: no background, grey text, colours of middling lightness.
-STYLE: Any = {
-    "axes.edgecolor": GREY,
-    "axes.labelcolor": GREY,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlecolor": GREY,
-    "axes.titlesize": "medium",
-    "font.size": 10,
-    "legend.frameon": False,
-    "legend.labelcolor": GREY,
-    "savefig.transparent": True,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "wmrl_gym",  # the same data gives the same file
-    "text.color": GREY,
-    "xtick.color": GREY,
-    "ytick.color": GREY,
-}
-
-
-def require_matplotlib() -> None:
-    """Say what is missing before anything is predicted.
-
-    Raises:
-        ImportError: without matplotlib.
-    """
-    if importlib.util.find_spec("matplotlib") is None:
-        raise ImportError(
-            "the plot needs matplotlib, which is not installed\n"
-            "  pip install 'wmrl-gym[report]' brings it, or set plot=false."
-        )
+from wmrl_gym.reporting.svg_figure import BLUE, GREY, ORANGE, svg_figure
 
 
 def draw(found: Mapping[str, Any], path: Path) -> None:
@@ -51,18 +19,9 @@ def draw(found: Mapping[str, Any], path: Path) -> None:
     Raises:
         ImportError: without matplotlib.
     """
-    require_matplotlib()
-    import matplotlib as mpl
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
-    with mpl.rc_context(STYLE):
-        drawing = Figure(figsize=(10.4, 3.8), layout="constrained")
-        FigureCanvasSVG(drawing)
-        left, right = drawing.subplots(1, 2)
+    with svg_figure(path, columns=2) as (left, right):
         _draw_calibration(left, found["calibration"])
         _draw_authors(right, found["by_author"])
-        drawing.savefig(path, format="svg", metadata={"Date": None})
 
 
 def _draw_calibration(axes: Any, calibration: Mapping[str, Any] | None) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from wmrl_gym.reporting.notation import Notation
 from wmrl_gym.reporting.progress import duration
 from wmrl_gym.reporting.report.curves import executed_seconds, mean_curve
 from wmrl_gym.reporting.report.loading import RecordedRun
@@ -45,8 +46,9 @@ def result_tables(groups: Mapping[str, Sequence[RecordedRun]]) -> str:
         for experiment, runs in groups.items():
             measures = [(run, m) for run in runs for m in _measures(run) if m["name"] == name]
             for run, one in measures:
-                cells = [_share(_estimate(one, "before")), _share(_estimate(one, "after")), _gain(one.get("gain"))]
-                rows.append([escape(run.name), *cells])
+                notation = _notation([one])
+                cells = [_value(_estimate(one, when), notation) for when in ("before", "after")]
+                rows.append([escape(run.name), *cells, _gain(one.get("gain"), notation)])
             if len(measures) > 1:
                 rows.append(_mean_row(experiment, [one for _, one in measures]))
         parts.append(_table((name, "before", "after", "gain (95 % interval)"), rows))
@@ -79,14 +81,17 @@ def _estimate(measure: Mapping[str, Any], when: str) -> float | None:
 
 def _mean_row(experiment: str, measures: Sequence[Mapping[str, Any]]) -> list[str]:
     """Mean over seeds; the gain's interval is over seeds (Student's t), not over episodes."""
+    notation = _notation(measures)
     whens = ("before", "after", "gain")
     columns = {when: [v for m in measures if (v := _estimate(m, when)) is not None] for when in whens}
-    means = [_share(float(np.mean(values)) if values else None) for values in (columns["before"], columns["after"])]
+    means = [
+        _value(float(np.mean(columns[when])) if columns[when] else None, notation) for when in ("before", "after")
+    ]
     curve = mean_curve([{0: value} for value in columns["gain"]])
     gain = NONE
     if curve.mean:
         low, high = curve.low[0], curve.high[0]
-        gain = _gain({"estimate": curve.mean[0], "low": low, "high": high})
+        gain = _gain({"estimate": curve.mean[0], "low": low, "high": high}, notation)
     cells = [f"mean of {len(measures)} runs of {escape(experiment)}", *means, gain]
     return [f"<b>{cell}</b>" for cell in cells]
 
@@ -122,17 +127,22 @@ def _number(value: float | None, form: str) -> str:
     return NONE if value is None else form.format(value)
 
 
-def _share(value: float | None) -> str:
-    return _number(value, "{:.1%}")
+def _notation(measures: Sequence[Mapping[str, Any]]) -> Notation:
+    """How measures of one name are written; tables that do not say so are of shares."""
+    return Notation(all(one.get("share", True) for one in measures))
 
 
-def _gain(interval: Any) -> str:
+def _value(value: float | None, notation: Notation) -> str:
+    return NONE if value is None else notation.value(value)
+
+
+def _gain(interval: Any, notation: Notation) -> str:
     if not isinstance(interval, dict) or not isinstance(interval.get("estimate"), int | float):
         return NONE
-    text = f"{100 * interval['estimate']:+.1f}"
+    text = notation.change(interval["estimate"])
     low, high = interval.get("low"), interval.get("high")
     if isinstance(low, int | float) and isinstance(high, int | float):
-        text += f" ({100 * low:+.1f} to {100 * high:+.1f})"
+        text += f" ({notation.change(low)} to {notation.change(high)})"
     return text
 
 

@@ -1,0 +1,46 @@
+"""How the numbers of a measure are written: shares of 1 as percentages, whatever has another range as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+SHARES = frozenset({"percentile", "relative_gap", "success", "progress", "goal_progress"})
+"""Measures of the bundled domains that are shares of 1. A score is none: each environment has its own range."""
+
+
+@dataclass(frozen=True)
+class Notation:
+    """Numbers of one measure as text."""
+
+    is_share: bool
+
+    def value(self, number: float) -> str:
+        """A number by itself: ``41.2%`` or ``-3.25``."""
+        return f"{number:.1%}" if self.is_share else f"{number:.4g}"
+
+    def bound(self, number: float) -> str:
+        """A number beside one that shows the unit: ``38.0`` or ``-4.5``."""
+        return f"{100 * number:.1f}" if self.is_share else f"{number:.4g}"
+
+    def change(self, number: float) -> str:
+        """A difference of two numbers, with its sign, shares in percentage points: ``+3.1`` or ``+0.25``."""
+        return f"{100 * number:+.1f}" if self.is_share else f"{number:+.4g}"
+
+
+PERCENT, PLAIN = Notation(is_share=True), Notation(is_share=False)
+
+
+def notation_of(measure: str, *, successes: bool = False) -> Notation:
+    """How a measure is written.
+
+    Args:
+        measure: its name.
+        successes: whether every episode has 0 or 1: then a mean is a share of them, whatever the measure is called.
+    """
+    return PERCENT if successes or measure.replace(" ", "_") in SHARES else PLAIN
+
+
+def are_successes(values: Iterable[float]) -> bool:
+    """Whether every episode has 0 or 1."""
+    return all(value in (0.0, 1.0) for value in values)
