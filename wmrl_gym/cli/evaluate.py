@@ -62,7 +62,7 @@ def evaluate(config: EvaluateConfig, plain: Mapping[str, Any]) -> int:
         raise ConfigError("'tasks.held_out' is empty: name the tasks to evaluate on")
     folder = config.output or (None if run is None else run.path)
     if folder is not None:
-        make_output_folder(folder)
+        make_output_folder(folder, "run" if config.output is None else "output")
     # Training tasks are not looked at: their data need not be here.
     domain = Domain(config.env, replace(config.tasks, train=config.tasks.held_out))
     name, stem, state = _agent(config), "evaluation", None

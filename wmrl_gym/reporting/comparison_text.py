@@ -18,8 +18,8 @@ Table = tuple[list[str], list[list[str]]]
 
 NOT_REACHED = "not reached"
 _TRAINING_NOTES: dict[Kind, str] = {
-    "valid": "Valid in training: share of valid submissions in the last third of an arm's steps, as the agent was told "
-    "(where nothing was executed, by the world model)",
+    "valid": "Valid in training: share of turns with a valid submission in the last third of an arm's steps, as the "
+    "agent was told (where nothing was executed, by the world model)",
     "executed score": "Executed score in training: mean score of the episodes that were really executed in the last "
     "third of an arm's steps",
 }
