@@ -98,6 +98,16 @@ def test_episodes_of_all_seeds_weigh_a_point() -> None:
     assert compare_arms({"arm": runs}, "arm", resamples=20).target == pytest.approx((16 * 0.6 + 10 * 0.4) / 26)
 
 
+def test_each_seeds_own_result_is_kept_and_shown() -> None:
+    arms = {"only": {seed: curve([0.2, 0.1 * seed], 2.0 + seed) for seed in (3, 5)}}
+    comparison = compare_arms(arms, resamples=20)
+    runs = comparison.arms[0].runs
+    assert [(run.seed, run.before, run.final) for run in runs] == [(3, 0.2, pytest.approx(0.3)), (5, 0.2, 0.5)]
+    assert [run.cost["executions"] for run in runs] == [10.0, 14.0]
+    assert "| arm | seed 3 | seed 5 |" in markdown(comparison, "title", "percentile", "command")
+    assert "| only | 30.0% | 50.0% |" in markdown(comparison, "title", "percentile", "command")
+
+
 def test_a_stage_that_only_one_seed_had_is_told() -> None:
     runs = {0: points((0.2, 1), (0.4, 1)), 1: points((0.2, 1), (0.4, 1), stages=["predict"])}
     assert compare_arms({"arm": runs}, resamples=20).arms[0].stages == {"predict": 1.0}

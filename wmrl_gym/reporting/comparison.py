@@ -40,6 +40,17 @@ class Reach:
 
 
 @dataclass(frozen=True)
+class SeedResult:
+    """One run of an arm."""
+
+    seed: int
+    before: float
+    final: float
+    cost: Mapping[str, float]
+    """Axis -> what all of training cost."""
+
+
+@dataclass(frozen=True)
 class ArmResult:
     """One arm over all seeds."""
 
@@ -58,6 +69,7 @@ class ArmResult:
     reach: Mapping[str, Reach]
     """Axis -> cost of the reference's final score; empty if there is no reference."""
     curve: tuple[CurvePoint, ...]
+    runs: tuple[SeedResult, ...]
 
 
 @dataclass(frozen=True)
@@ -106,7 +118,10 @@ def compare_arms(
     kind = common_kind([end for row in ends.values() for end in row])
     trained = {arm: None if kind is None else over_seeds(row, kind, picks, level) for arm, row in ends.items()}
     return Comparison(
-        arms=tuple(_result(arm, rows[arm], own, reference, aim, level, trained[arm]) for arm, own in drawn.items()),
+        arms=tuple(
+            _result(arm, dict(zip(seeds, rows[arm], strict=True)), own, reference, aim, level, trained[arm])
+            for arm, own in drawn.items()
+        ),
         seeds=tuple(seeds),
         reference=reference,
         target=None if aim is None else float(aim.levels[0, -1]),
@@ -138,6 +153,7 @@ class _Resampled:
         ]
         score = np.asarray(by_seed)  # (seeds, points, 1 + resamples)
         picked = score[picks.T, :, np.arange(1, resamples + 1)].mean(axis=0)
+        self.by_seed: Array = score[:, :, 0]
         self.scores: Array = np.vstack([score[:, :, 0].mean(axis=0), picked])
         self.costs: dict[str, Array] = {}
         for axis in AXES:
@@ -159,7 +175,7 @@ class _Resampled:
 
 def _result(
     arm: str,
-    runs: Sequence[Curve],
+    runs: Mapping[int, Curve],
     own: _Resampled,
     reference: str | None,
     aim: _Resampled | None,
@@ -170,8 +186,8 @@ def _result(
         return interval_of(float(values[0]), values[1:], level)
 
     difference = None if aim is None or arm == reference else interval(own.scores[:, -1] - aim.scores[:, -1])
-    names = dict.fromkeys(name for run in runs for name in run.stages)
-    stages = {name: sum(run.stages.get(name, 0.0) for run in runs) / len(runs) for name in names}
+    names = dict.fromkeys(name for run in runs.values() for name in run.stages)
+    stages = {name: sum(run.stages.get(name, 0.0) for run in runs.values()) / len(runs) for name in names}
     return ArmResult(
         arm=arm,
         before=interval(own.scores[:, 0]),
@@ -185,6 +201,10 @@ def _result(
         curve=tuple(
             CurvePoint(step, interval(own.scores[:, p]), {axis: float(own.costs[axis][0, p]) for axis in AXES})
             for p, step in enumerate(own.steps)
+        ),
+        runs=tuple(
+            SeedResult(seed, float(scores[0]), float(scores[-1]), dict(run.points[-1].cost))
+            for (seed, run), scores in zip(runs.items(), own.by_seed, strict=True)
         ),
     )
 

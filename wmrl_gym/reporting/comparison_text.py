@@ -63,6 +63,13 @@ def training_note(comparison: Comparison) -> str | None:
     return f"{_TRAINING_NOTES[comparison.in_training]}: {'; '.join(named) or 'unknown'}.{intervals}"
 
 
+def seed_table(comparison: Comparison, score: str) -> Table:
+    """Final score of each seed."""
+    notation = notation_of(score, successes=comparison.successes)
+    headings = ["arm", *(f"seed {seed}" for seed in comparison.seeds)]
+    return headings, [[arm.arm, *(notation.value(run.final) for run in arm.runs)] for arm in comparison.arms]
+
+
 def reach_table(comparison: Comparison) -> Table:
     """Ratios of cost to reach the reference's final score."""
     headings = ["arm", *AXES.values(), "reached in"]
@@ -90,6 +97,8 @@ def markdown(comparison: Comparison, title: str, score: str, command: str) -> st
         lines.append(note)
     if len(comparison.seeds) < 2:
         lines.append("One seed: the intervals speak of the episodes alone, not of other seeds.")
+    else:
+        lines += ["", f"Final {score}, seed by seed:", "", *markdown_table(*seed_table(comparison, score)), ""]
     if comparison.left_out:
         lines.append(f"Left out, because an evaluation has no result of them: {', '.join(comparison.left_out)}.")
     if comparison.target is not None:
