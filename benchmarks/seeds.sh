@@ -15,7 +15,7 @@ done
 [[ ${1:-} == -- ]] && shift
 for override in "$@"; do
     # The result is looked for in the folder and under the name of these.
-    [[ ! $override =~ ^(runs|seed|experiment|resume)= ]] || { echo "seeds.sh: it sets '${override%%=*}' itself" >&2; exit 2; }
+    [[ ! $override =~ ^[+]{0,2}(runs|seed|experiment|resume)= ]] || { echo "seeds.sh: it sets '${override%%=*}' itself" >&2; exit 2; }
 done
 [[ ${#seeds[@]} -gt 0 ]] || seeds=(0 1 2)
 

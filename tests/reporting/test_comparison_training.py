@@ -66,6 +66,20 @@ def test_executed_scores_weigh_as_the_episodes_behind_them() -> None:
     assert found.executed_score.mean == pytest.approx((0.8 * 1 + 0.2 * 3) / 4) and found.executed_score.episodes == 4
 
 
+def test_turns_of_unknown_status_are_left_out_and_do_not_count_as_invalid() -> None:
+    half = {"status/valid": 0.3, "status/runtime_error": 0.2, "status/unknown": 0.5, "executed_score": None}
+    found = end([half, half, {"status/unknown": 1.0, "executed_score": None}, half])
+    assert found.valid is not None and found.valid.mean == pytest.approx(0.6)
+    assert end([{"status/unknown": 1.0, "executed_score": None}]).valid is None
+
+
+def test_an_execution_without_a_result_does_not_weigh() -> None:
+    one_of_eight, eight = executed(0.0, 0.8), executed(0.9, 0.8)
+    found = end([one_of_eight | {"executed_scores": 1.0}, eight | {"executed_scores": 8.0}] * 3)
+    assert found.executed_score is not None
+    assert found.executed_score.mean == pytest.approx(0.8) and found.executed_score.episodes == 9
+
+
 def test_arms_are_ordered_by_their_valid_submissions_averaged_over_seeds_with_an_interval_of_seeds() -> None:
     comparison = compared({"good": [[told(0.6)] * 3, [told(0.8)] * 3], "poor": [[told(0.1)] * 6, [told(0.1)] * 6]})
     assert column(comparison) == ["valid in training", "70.0% (60.0 to 80.0)", "10.0% (10.0 to 10.0)"]

@@ -15,8 +15,9 @@ def rollout_metrics(groups: Sequence[Group], scored: ScoredStep) -> dict[str, fl
     """Rewards, scores, statuses and lengths of one step; a mean over nothing is None.
 
     ``status/<name>`` is the share of turns that were told that status, ``executed_share`` the share of trajectories
-    that were really executed, ``executed_seconds`` what their executions took, added up, ``unscored`` the share of
-    those without a reward, ``flat_groups`` the share of kept groups without variance, from which nothing is learned.
+    that were really executed, ``executed_scores`` how many of these have a score, ``executed_seconds`` what their
+    executions took, added up, ``unscored`` the share of those without a reward, ``flat_groups`` the share of kept
+    groups without variance, from which nothing is learned.
     """
     trajectories = [(group, trajectory) for group in groups for trajectory in group.trajectories]
     rewards = [reward for row in scored.rewards for reward in row if reward is not None]
@@ -27,10 +28,12 @@ def rollout_metrics(groups: Sequence[Group], scored: ScoredStep) -> dict[str, fl
     executed = [t.executed for t in turns if t.executed is not None and t.executed.source == "execution"]
     statuses = Counter(str(outcome.status) for outcome in outcomes)
     decisions = [turn.decision for turn in turns]
+    executed_scores = [t.executed_score for _, t in trajectories if t.executed_score is not None]
     return {
         "reward": _mean(rewards),
         "predicted_score": _mean([t.predicted_score for _, t in trajectories if t.predicted_score is not None]),
-        "executed_score": _mean([t.executed_score for _, t in trajectories if t.executed_score is not None]),
+        "executed_score": _mean(executed_scores),
+        "executed_scores": float(len(executed_scores)),
         "executed_share": _mean([float(group.is_anchor) for group, _ in trajectories]),
         "executed_seconds": sum((outcome.seconds for outcome in executed), 0.0),
         "unscored": 1.0 - len(rewards) / len(trajectories) if trajectories else None,

@@ -71,10 +71,10 @@ def training_end(records: Sequence[Mapping[str, Any]], episodes_per_step: int) -
     if not records:
         return None
     last = records[-math.ceil(len(records) / 3) :]
-    # A status that nobody was told in a step is not written down: beside others it is a share of 0.
-    shares = [record.get("status/valid", 0.0) for record in last if any(key.startswith("status/") for key in record)]
+    shares = [share for record in last if (share := _valid_share(record)) is not None]
     executed = [record for record in last if record.get("executed_score") is not None]
-    weights = [record["executed_share"] for record in executed]
+    # Runs that did not count the scores are weighed by their anchors, of which some may have no result.
+    weights = [record.get("executed_scores", episodes_per_step * record["executed_share"]) for record in executed]
     scores = [record["executed_score"] for record in executed]
     return TrainingEnd(
         first_step=len(records) - len(last) + 1,
@@ -82,11 +82,18 @@ def training_end(records: Sequence[Mapping[str, Any]], episodes_per_step: int) -
         valid=Part(float(np.mean(shares)), episodes_per_step * len(shares)) if shares else None,
         knows_valid=any("status/valid" in record for record in records),
         executed_score=(
-            Part(float(np.average(scores, weights=weights)), round(episodes_per_step * sum(weights)))
-            if scores
-            else None
+            Part(float(np.average(scores, weights=weights)), round(sum(weights))) if scores else None
         ),
     )
+
+
+def _valid_share(record: Mapping[str, Any]) -> float | None:
+    """Of the turns of a step whose status is known; None if that is none.
+
+    A status that nobody was told in a step is not written down: beside others it is a share of 0.
+    """
+    known = sum(share for key, share in record.items() if key.startswith("status/") and key != "status/unknown")
+    return record.get("status/valid", 0.0) / known if known else None
 
 
 def common_kind(ends: Sequence[TrainingEnd]) -> Kind | None:

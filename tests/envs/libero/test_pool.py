@@ -118,8 +118,8 @@ def test_a_process_that_stops_in_the_middle_of_its_answer_is_replaced(
     program.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(program))
     monkeypatch.setattr("wmrl_gym.envs.libero.pool.START_SECONDS", 0.0)
-    pool = SimulatorPool(1, timeout=2.0)
-    with pytest.raises(SimulatorError, match=r"failed 3 times(.|\n)*stopped in the middle of its answer for 2 seconds"):
+    pool = SimulatorPool(1, timeout=5.0)
+    with pytest.raises(SimulatorError, match=r"failed 3 times(.|\n)*stopped in the middle of its answer for 5 seconds"):
         pool.submit(settled_free_job).result(60)
     pool.close()
 

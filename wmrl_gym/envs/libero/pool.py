@@ -194,6 +194,7 @@ class _Worker:
                 process.kill()
 
         watchdog = threading.Timer(timeout, kill)
+        watchdog.daemon = True  # an interpreter that ends meanwhile does not wait for it
         watchdog.start()
         try:
             return connection.recv()

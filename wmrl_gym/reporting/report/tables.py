@@ -43,14 +43,17 @@ def result_tables(groups: Mapping[str, Sequence[RecordedRun]]) -> str:
     parts = []
     for name in names:
         rows = []
-        for experiment, runs in groups.items():
-            measures = [(run, m) for run in runs for m in _measures(run) if m["name"] == name]
+        found = {
+            experiment: [(run, m) for run in runs for m in _measures(run) if m["name"] == name]
+            for experiment, runs in groups.items()
+        }
+        notation = _notation([one for measures in found.values() for _, one in measures])
+        for experiment, measures in found.items():
             for run, one in measures:
-                notation = _notation([one])
                 cells = [_value(_estimate(one, when), notation) for when in ("before", "after")]
                 rows.append([escape(run.name), *cells, _gain(one.get("gain"), notation)])
             if len(measures) > 1:
-                rows.append(_mean_row(experiment, [one for _, one in measures]))
+                rows.append(_mean_row(experiment, [one for _, one in measures], notation))
         parts.append(_table((name, "before", "after", "gain (95 % interval)"), rows))
     return "\n".join(parts)
 
@@ -79,9 +82,8 @@ def _estimate(measure: Mapping[str, Any], when: str) -> float | None:
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
-def _mean_row(experiment: str, measures: Sequence[Mapping[str, Any]]) -> list[str]:
+def _mean_row(experiment: str, measures: Sequence[Mapping[str, Any]], notation: Notation) -> list[str]:
     """Mean over seeds; the gain's interval is over seeds (Student's t), not over episodes."""
-    notation = _notation(measures)
     whens = ("before", "after", "gain")
     columns = {when: [v for m in measures if (v := _estimate(m, when)) is not None] for when in whens}
     means = [
