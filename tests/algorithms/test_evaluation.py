@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from wmrl_gym.algorithms.evaluation import EpisodeRecord, Evaluation, evaluate
-from wmrl_gym.core import Outcome, Submission, Trajectory
+from wmrl_gym.core import ExecutorError, Outcome, Submission, Trajectory
 from wmrl_gym.execution.local import LocalExecutor
 
 from .letters import TRUTH, LetterEnv, LetterPolicy
@@ -147,6 +150,44 @@ def test_saved_slices_are_not_played_again_and_change_nothing() -> None:
         )
         assert again.records == whole.records and again.executions == whole.executions == 80
         assert len(rest) == 3 - count
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda parts: parts[1:], "the 24 episodes played already, of r, s, t,"),
+        (lambda parts: [parts[0], parts[0]], "the 32 episodes"),
+        (lambda parts: [replace(parts[0], records=parts[0].records[:-1])], "the 15 episodes"),
+        (lambda parts: [replace(parts[0], samples=16)], "8 of each task at temperature 0.8: p, q, r, s, t"),
+        (lambda parts: [replace(parts[0], temperature=1.0)], "the 16 episodes"),
+    ],
+)
+def test_slices_that_are_not_the_first_of_the_evaluation_are_refused(
+    change: Callable[[list[Evaluation]], list[Evaluation]], told: str
+) -> None:
+    saved: list[Evaluation] = []
+    evaluate(LetterPolicy(), [LetterEnv] * 40, list("pqrst"), on_slice=saved.append)
+    with pytest.raises(ValueError, match=told):
+        evaluate(LetterPolicy(), [LetterEnv] * 40, list("pqrst"), played=change(saved))
+
+
+def test_so_many_failures_in_a_row_end_the_evaluation() -> None:
+    class Dead(LetterEnv):
+        def execute(self, submission: Submission) -> Outcome:
+            return Outcome(None, "unknown")
+
+    for allowed in (7, 9):
+        with pytest.raises(ExecutorError) if allowed == 7 else nullcontext():
+            evaluate(LetterPolicy(), [lambda: Dead(turns=1)] * 8, ["p"], max_consecutive_failures=allowed)
+
+
+@pytest.mark.parametrize(("concurrency", "sizes"), [(4, [16, 16, 8]), (24, [24, 16])])
+def test_saved_slices_keep_an_agent_that_answers_many_at_once_busy(concurrency: int, sizes: list[int]) -> None:
+    saved: list[Evaluation] = []
+    policy: Any = LetterPolicy()
+    policy.concurrency = concurrency
+    evaluate(policy, [LetterEnv] * 40, list("pqrst"), on_slice=saved.append)
+    assert [len(part.records) for part in saved] == sizes
 
 
 def test_saved_slices_keep_an_executor_of_many_places_busy() -> None:

@@ -1,4 +1,4 @@
-"""Letters whose executions are written down; at a given one of them the process is killed."""
+"""Letters whose executions are written down; from a given one of them on, the process is killed or gives no score."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.algorithms.letters import LetterEnv
 from wmrl_gym.core import Outcome, Submission
 
-LOG, KILL_AT = "COUNTED_LETTERS_LOG", "COUNTED_LETTERS_KILL_AT"
+LOG, KILL_AT, LOSE_AT = "COUNTED_LETTERS_LOG", "COUNTED_LETTERS_KILL_AT", "COUNTED_LETTERS_LOSE_AT"
 """Environment variables: settings would be told apart by `wmrl evaluate`."""
 
 
@@ -20,6 +20,9 @@ class CountedLetters(LetterEnv):
         log = Path(os.environ[LOG])
         with log.open("a") as file:
             file.write(submission.content)
-        if log.stat().st_size == int(os.environ.get(KILL_AT, "0")):
+        size = log.stat().st_size
+        if size >= int(os.environ.get(KILL_AT, "1000000")):
             os.kill(os.getpid(), signal.SIGKILL)
+        if size >= int(os.environ.get(LOSE_AT, "1000000")):
+            return Outcome(None, "unknown", "the machine failed")
         return super().execute(submission)

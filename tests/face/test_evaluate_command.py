@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from wmrl_gym.algorithms.checkpoint import save_checkpoint
+from wmrl_gym.cli.assembly import Domain
+from wmrl_gym.cli.decisive import decisive
 from wmrl_gym.cli.main import main
-from wmrl_gym.configs import compose_config
+from wmrl_gym.configs import compose_config, to_dataclass
+from wmrl_gym.configs.schema import EvaluateConfig
+from wmrl_gym.reporting.differences import differences
 from wmrl_gym.reporting.run_directory import RunDirectory
 
 TASK = "tasks.held_out=[titanic_survival]"
@@ -88,6 +94,22 @@ def test_baselines_pass_through_the_same_evaluation(smoke_data: None, tmp_path: 
         <= second["best"]["value"]
         == pytest.approx(sum(data["scores"]["titanic_survival"]) / 3)
     )
+
+
+def test_other_data_under_the_same_names_are_told_apart(smoke_root: Path, tmp_path: Path) -> None:
+    root = Path(shutil.copytree(smoke_root, tmp_path / "data"))
+    plain = compose_config("evaluate", [f"env.data_root={root}", TASK])
+    config = to_dataclass(EvaluateConfig, plain)
+
+    def found() -> dict[str, Any]:
+        domain = Domain(config.env, replace(config.tasks, train=config.tasks.held_out))
+        return decisive(config, plain, domain, threads=1, checkpoint=None)
+
+    before = found()
+    assert json.loads(json.dumps(before)) == before == found()
+    (table,) = (root / "titanic_survival").rglob("train.csv")
+    table.write_text(table.read_text() + "\n")
+    assert [line.partition(":")[0] for line in differences(before, found())] == ["data.titanic_survival"]
 
 
 def test_a_runs_agent_is_measured_on_its_own_tasks_or_elsewhere(

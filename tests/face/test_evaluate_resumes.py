@@ -13,9 +13,13 @@ from typing import Any
 
 import pytest
 
-from tests.face.counted_letters import KILL_AT, LOG
+from tests.algorithms.letters import LetterPolicy
+from tests.face.counted_letters import KILL_AT, LOG, LOSE_AT, CountedLetters
+from wmrl_gym.algorithms.checkpoint import save_checkpoint
 from wmrl_gym.cli.main import main
-from wmrl_gym.reporting.run_directory import locked
+from wmrl_gym.configs import compose_config
+from wmrl_gym.core import Outcome, Submission
+from wmrl_gym.reporting.run_directory import RunDirectory, locked
 
 ENV = """\
 # @package _global_
@@ -28,8 +32,8 @@ IN_A_SLICE, IN_ALL = 32, 80
 
 
 def words(configs: Path, output: Path, *overrides: str) -> list[str]:
-    chosen = ["env=letters", "policy=letters", "threads=1", f"output={output}", *overrides]
-    return ["evaluate", *chosen, "--config-dir", str(configs)]
+    chosen = ["env=letters", "policy=letters", "threads=1", "execution.max_workers=1", f"output={output}"]
+    return ["evaluate", *chosen, *overrides, "--config-dir", str(configs)]
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +99,10 @@ def test_what_was_finished_is_not_played_again_and_the_tables_are_those_of_an_ev
         (["seed=1", "evaluation.temperature=1.0"], ["seed: 0, now 1", "evaluation.temperature: 0.8, now 1.0"]),
         (["evaluation.samples=4"], ["evaluation.samples: 8, now 4"]),
         (["tasks.held_out=[p,q]"], ['tasks.held_out: ["p", "q", "r", "s", "t"], now ["p", "q"]']),
-        (["policy=random_pipelines"], ['agent: "LetterPolicy", now "RandomPipelines"', "policy._target_: "]),
+        (["tasks.measure=percentile"], ['tasks.measure: "score", now "percentile"']),
+        (["env.turns=1"], ["env.turns: 2, now 1"]),
+        (["policy=random_pipelines"], ['policy._target_: "tests.algorithms.letters.LetterPolicy", now "']),
+        (["threads=2"], ["threads: 1, now 2"]),
     ],
 )
 def test_other_settings_are_refused_and_each_is_named(
@@ -106,6 +113,122 @@ def test_other_settings_are_refused_and_each_is_named(
     told = capsys.readouterr().err
     assert all(text in told for text in ["evaluation.part.jsonl' holds what was begun with other settings", *named])
     assert (output / "evaluation.part.jsonl").read_bytes() == saved and executions(output) == 0
+
+
+def test_another_version_or_other_surroundings_are_refused(
+    configs: Path, output: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("wmrl_gym.cli.decisive.__version__", "9.9")
+    monkeypatch.setattr(CountedLetters, "environment_key", "other packages", raising=False)
+    assert main(words(configs, output)) == 2
+    told = capsys.readouterr().err
+    assert ', now "9.9"\n    environment: null, now "other packages"\n' in told
+
+
+def test_settings_that_change_no_episode_may_change(configs: Path, output: Path) -> None:
+    execution = ["execution.max_workers=2", "execution.max_consecutive_failures=5"]
+    tables = ["tasks.categories={p: x, q: x, r: x, s: y, t: y}", "evaluation.k=4", "evaluation.success=0.5"]
+    assert main(words(configs, output, *execution, "tasks.train=[q]", *tables)) == 0
+    assert executions(output) == IN_ALL - IN_A_SLICE
+    assert json.loads((output / "evaluation.json").read_text())["summary"]["k"] == 4
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('"turn_metrics"', '"turn_values"', "(KeyError: 'turn_metrics')"),
+        ('"statuses"', '"more": 1, "statuses"', "(TypeError: "),
+        ('"task": "p"', '"task": "q"', "the 16 episodes played already, of q, are not the first"),
+    ],
+)
+def test_saved_episodes_that_are_not_this_evaluations_are_refused(
+    old: str, new: str, told: str, configs: Path, output: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = output / "evaluation.part.jsonl"
+    changed = part.read_text().replace(old, new)
+    assert changed != part.read_text()
+    part.write_text(changed)
+    assert main(words(configs, output)) == 2
+    message = capsys.readouterr().err
+    assert message.startswith(f"wmrl: '{part}' holds what this version cannot go on with") and told in message
+    assert part.read_text() == changed and executions(output) == 0
+
+
+def test_deleted_in_mid_work_the_saved_episodes_are_missed_and_nothing_is_counted_twice(
+    configs: Path, output: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = output / "evaluation.part.jsonl"
+
+    class Deleting(CountedLetters):
+        def execute(self, submission: Submission) -> Outcome:
+            part.unlink(missing_ok=True)
+            return super().execute(submission)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tests.face.counted_letters.CountedLetters", Deleting)
+        assert main(words(configs, output)) == 2
+    assert f"'{part}' was deleted or changed in mid-work" in capsys.readouterr().err
+    assert not part.exists() and executions(output) == IN_A_SLICE
+    assert main(words(configs, output)) == 0
+    assert executions(output) == IN_A_SLICE + IN_ALL
+
+
+def test_a_last_slice_with_an_episode_without_result_is_played_again(
+    configs: Path, output: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The machine fails at the end of the second slice; the third does not get far."""
+    with monkeypatch.context() as patch:
+        patch.setenv(LOSE_AT, str(IN_A_SLICE - 2))
+        assert main(words(configs, output, "execution.max_consecutive_failures=9")) == 2
+    assert "executions in a row" in capsys.readouterr().err
+    saved = [json.loads(line) for line in (output / "evaluation.part.jsonl").open()]
+    assert [part["unknown"] for part in saved[1:]] == [0, 3]
+    lost = executions(output)
+    assert lost < 2 * IN_A_SLICE
+    assert main(words(configs, output)) == 0
+    assert executions(output) - lost == IN_ALL - IN_A_SLICE
+    data = json.loads((output / "evaluation.json").read_text())
+    assert data["unknown"] == 0 and len(data["records"]) == 40
+
+
+def test_a_run_in_training_is_gone_on_with_at_the_checkpoint_that_was_begun(
+    configs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def save(step: int, logit: float) -> None:
+        policy = LetterPolicy()
+        policy.logits.data[0] = logit
+        save_checkpoint(run.checkpoints, step, {"policy": policy.state_dict()})
+
+    def evaluated(code: int) -> int:
+        """So many executions it took."""
+        log.write_text("")
+        assert main(["evaluate", f"run={run.path}", "threads=1", "execution.max_workers=1"]) == code
+        return len(log.read_text())
+
+    def broken_off() -> None:
+        with monkeypatch.context() as patch:
+            patch.setenv(LOSE_AT, str(IN_A_SLICE + 1))
+            evaluated(2)
+
+    log = tmp_path / "log"
+    monkeypatch.setenv(LOG, str(log))
+    config = compose_config("train", ["env=letters", "policy=letters", "world_model=null"], configs)
+    run = RunDirectory.create(tmp_path, "run", 0, config)
+    save(3, 0.0)
+    broken_off()
+    save(6, 5.0)
+    capsys.readouterr()
+    assert evaluated(0) == IN_ALL - IN_A_SLICE
+    assert "step-000003, not the newest" in capsys.readouterr().out
+    assert (run.path / "evaluation-step-000003-s0.json").is_file()
+    broken_off()
+    save(6, -5.0)  # trained anew
+    capsys.readouterr()
+    assert evaluated(2) == 0
+    told = capsys.readouterr().err
+    assert "evaluation-step-000006-s0.part.jsonl' holds what was begun with other" in told and "checkpoint: " in told
+    shutil.rmtree(run.checkpoints / "step-000006")  # with the checkpoint that was begun, its evaluation is left behind
+    assert evaluated(0) == IN_ALL
 
 
 def test_a_half_written_line_costs_its_slice_and_damage_before_it_is_told(
@@ -124,6 +247,6 @@ def test_a_half_written_line_costs_its_slice_and_damage_before_it_is_told(
 def test_two_processes_do_not_make_one_evaluation(
     configs: Path, output: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with locked(output / ".evaluation.lock", output):
+    with locked(output / ".evaluation.part.jsonl.lock", output):
         assert main(words(configs, output)) == 2
     assert "another process works on" in capsys.readouterr().err

@@ -15,6 +15,7 @@ from wmrl_gym.configs import compose_config, to_dataclass
 from wmrl_gym.configs.fidelity_schema import CorpusConfig, FidelityConfig
 from wmrl_gym.configs.validation import ConfigError
 from wmrl_gym.reporting.fidelity.corpus_file import Corpus, Record, read_corpus, write_corpus
+from wmrl_gym.reporting.run_directory import locked
 
 TASKS = ("tasks.train=[diabetes_progression]", "tasks.held_out=[titanic_survival]")
 COUNT = 24
@@ -84,8 +85,11 @@ def test_interrupted_corpus_goes_on_with_the_same_scripts(
     with part.open("a") as file:
         file.write('[{"task": "diab')  # killed while it wrote
     monkeypatch.setattr(corpus_writing, "write_draft", write)
+    with locked(part.with_name(f".{part.name}.lock"), part):
+        assert main(drawing(cut, *sound)) == 2
+    assert f"another process works on '{part}'" in capsys.readouterr().err
     assert main(drawing(cut, *sound, "seed=1")) == 2
-    assert "begun with other settings (config.seed)" in capsys.readouterr().err
+    assert "begun with other settings:\n    config.seed: 0, now 1\n" in capsys.readouterr().err
     assert main(drawing(cut, *sound)) == 0
     assert [r.script for r in read_corpus(cut).records] == [r.script for r in read_corpus(whole).records]
     assert [r.status for r in read_corpus(cut).records] == [r.status for r in read_corpus(whole).records]
@@ -129,8 +133,11 @@ def test_fidelity_of_static_analysis_is_reported_and_resumed(
     assert [resumed[name] for name in kept] == [found[name] for name in kept]
 
     capsys.readouterr()
+    with locked(out / ".predictions.jsonl.lock", out):
+        assert main([*command, "batch=5"]) == 2
+    assert "another process works on" in capsys.readouterr().err
     assert main([*command, "batch=5", "world_model.quality=continuous"]) == 2
-    assert "other settings (world_model.quality)" in capsys.readouterr().err
+    assert "other settings:\n    world_model.quality: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("override", ["batch=0", "limit=0", "resamples=0", "level=1.5", "seed=-1", "world_model=null"])

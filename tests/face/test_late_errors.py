@@ -11,6 +11,7 @@ from wmrl_gym.configs import ConfigError, compose_config
 from wmrl_gym.configs.schema import TrainConfig
 from wmrl_gym.core import Submission
 from wmrl_gym.envs.mle_dojo.env import MAX_ACTION_CHARS, MLEDojoEnv
+from wmrl_gym.reporting.run_directory import RunDirectory
 
 ENGINES = "wmrl_gym.world_models.engines"
 CHECKER = "world_model=llm_static_checker"
@@ -86,10 +87,27 @@ def test_a_file_in_the_place_of_an_output_folder_is_refused_before_any_work(
 ) -> None:
     file = tmp_path / "file"
     file.write_text("precious")
-    assert main([part.format(file=file) for part in command]) == 2
+    words = [part.format(file=file) for part in command]
+    assert main(words) == 2
     message = capsys.readouterr().err
+    key, value = words[-1].split("=")
+    assert message.startswith(f"wmrl: '{key}' is {value}, ")
     assert "no folder to write in" in message and "name another" in message
     assert file.read_text() == "precious"
+
+
+def test_for_a_run_that_cannot_be_written_in_the_remedy_is_an_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(**settings: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    run = RunDirectory.create(tmp_path, "smoke", 0, compose_config("train", ["experiment=smoke"])).path
+    monkeypatch.setattr("tempfile.TemporaryFile", refused)
+    assert main(["evaluate", f"run={run}"]) == 2
+    message = capsys.readouterr().err
+    assert message.startswith(f"wmrl: 'run' is {run}, which is no folder to write in")
+    assert "output=" in message and "name another" not in message
 
 
 def test_an_answer_longer_than_the_action_space_holds_is_no_code(smoke_root: Path) -> None:

@@ -1,15 +1,15 @@
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from wmrl_gym.core import Outcome, Submission, WorldModelError
+from wmrl_gym.core import Outcome, Submission, WorldModel, WorldModelError
 from wmrl_gym.reporting.fidelity.assessment import cost
 from wmrl_gym.reporting.fidelity.predictions import Prediction, predict_all, status_ranking
-from wmrl_gym.reporting.work_file import WorkFile
+from wmrl_gym.reporting.work_file import OtherWork, WorkFile
 
 SUBMISSIONS = [Submission("t", f"x = {i}") for i in range(7)]
 
@@ -34,8 +34,15 @@ class Counting:
         self.judged = int(state["judged"])
 
 
+def predicted(
+    model: WorldModel, path: Path, batch: int = 3, on_batch: Callable[[int], None] = lambda done: None
+) -> list[Prediction]:
+    with WorkFile(path, {}) as work:
+        return predict_all(model, SUBMISSIONS, work, batch, on_batch)
+
+
 def test_interrupted_predictions_go_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
-    whole = predict_all(Counting(), SUBMISSIONS, WorkFile(tmp_path / "whole", {}), 3, lambda done: None)
+    whole = predicted(Counting(), tmp_path / "whole")
 
     class Killed(Exception):
         pass
@@ -44,11 +51,18 @@ def test_interrupted_predictions_go_on_as_if_nothing_had_happened(tmp_path: Path
         raise Killed
 
     with pytest.raises(Killed):
-        predict_all(Counting(), SUBMISSIONS, WorkFile(tmp_path / "cut", {}), 3, kill)
+        predicted(Counting(), tmp_path / "cut", on_batch=kill)
     asked = Counting()
-    resumed = predict_all(asked, SUBMISSIONS, WorkFile(tmp_path / "cut", {}), 3, lambda done: None)
+    resumed = predicted(asked, tmp_path / "cut")
     assert [row.score for row in resumed] == [row.score for row in whole] == [i / 10 for i in range(7)]
     assert asked.judged == 7  # what it remembered came back, and nothing was judged twice
+
+
+def test_predictions_with_other_fields_are_refused_and_the_file_is_named(tmp_path: Path) -> None:
+    predicted(Counting(), tmp_path / "work")
+    (tmp_path / "work").write_text((tmp_path / "work").read_text().replace('"ranking"', '"order"'))
+    with pytest.raises(OtherWork, match=r"work' holds what this version cannot go on with \(TypeError: .*'order'"):
+        predicted(Counting(), tmp_path / "work")
 
 
 def test_wrong_number_of_outcomes_is_told(tmp_path: Path) -> None:
@@ -57,7 +71,7 @@ def test_wrong_number_of_outcomes_is_told(tmp_path: Path) -> None:
             return [Outcome(0.5, "valid")]
 
     with pytest.raises(WorldModelError, match="gave 1 outcomes for 3"):
-        predict_all(Short(), SUBMISSIONS, WorkFile(tmp_path / "work", {}), 3, lambda done: None)
+        predicted(Short(), tmp_path / "work")
 
 
 def test_second_likeliest_status_is_taken_from_what_the_world_model_says_and_never_made_up() -> None:
@@ -96,6 +110,6 @@ def test_predictions_survive_json(tmp_path: Path) -> None:
             details = {"second_status": "valid", "verdicts": [{"check": "submission", "passed": False}]}
             return [Outcome(None, "unknown", details=details) for _ in submissions]
 
-    first = predict_all(Ranked(), SUBMISSIONS, WorkFile(tmp_path / "work", {}), 7, lambda done: None)
-    again = predict_all(Ranked(), SUBMISSIONS, WorkFile(tmp_path / "work", {}), 7, lambda done: None)
+    first = predicted(Ranked(), tmp_path / "work", batch=7)
+    again = predicted(Ranked(), tmp_path / "work", batch=7)
     assert again == first

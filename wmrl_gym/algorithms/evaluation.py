@@ -25,7 +25,8 @@ EVALUATION_STREAM = 1
 MAX_EPISODES = 256
 """So many are played at once; an episode may hold megabytes of pictures. The number changes no episode."""
 SAVED_EPISODES = 16
-"""So many are played at once where each slice is saved: few, because a kill costs those of one slice."""
+"""So many are played at once where each slice is saved, unless more are needed to keep agent and executor busy: few,
+because a kill costs those of one slice."""
 
 
 @dataclass(frozen=True)
@@ -127,11 +128,12 @@ def evaluate(
     others: Mapping[str, Callable[[Trajectory], Sequence[float | None]]] | None = None,
     played: Sequence[Evaluation] = (),
     on_slice: Callable[[Evaluation], None] | None = None,
+    max_consecutive_failures: int = 16,
 ) -> Evaluation:
     """Play every task ``samples`` times, in slices of as many tasks as `MAX_EPISODES` or `SAVED_EPISODES` allows.
 
     Args:
-        policy: decides.
+        policy: decides. If it has a ``concurrency``, that many episodes are played at once even where slices are saved.
         env_fns: make at least len(tasks) x samples environments; no more of them are used than play at once,
             ``samples`` in a row for each task.
         tasks: what to play.
@@ -144,14 +146,26 @@ def evaluate(
         others: further measures by name, as ``metric``; of each, an episode's best is recorded.
         played: slices that an earlier call with the same arguments gave to ``on_slice``. They are not played again.
         on_slice: is given each finished slice, to save it.
+        max_consecutive_failures: executions without a score, one after the other, that end it.
+
+    Raises:
+        ValueError: if ``played`` is not the beginning of this evaluation; see `check_beginning`.
+        ExecutorError: if too many executions in a row failed.
     """
+    check_beginning(played, tasks, samples, temperature)
     started = time.perf_counter()
     episodes = MAX_EPISODES
     if on_slice is not None:
-        # An executor of many places must not run out of work because the slices are small.
-        episodes = min(MAX_EPISODES, max(SAVED_EPISODES, 2 * (1 if executor is None else executor.capacity)))
+        # Neither an executor of many places nor an agent that batches must run out of work because slices are small.
+        busy = max(2 * (1 if executor is None else executor.capacity), getattr(policy, "concurrency", 1))
+        episodes = min(MAX_EPISODES, max(SAVED_EPISODES, busy))
     at_once = max(1, episodes // samples)
-    vector_env = RewardProxyVectorEnv(env_fns[: min(len(tasks), at_once) * samples], None, executor)
+    vector_env = RewardProxyVectorEnv(
+        env_fns[: min(len(tasks), at_once) * samples],
+        None,
+        executor,
+        max_consecutive_failures=max_consecutive_failures,
+    )
     options = reset_options or (lambda task: {})
     plans = [GroupPlan(task, task, True, 1.0, samples, options(task)) for task in tasks]
     values = metric or turn_percentiles
@@ -190,6 +204,22 @@ def evaluate(
         executions=sum(part.executions for part in slices),
         seconds=sum(part.seconds for part in slices),
     )
+
+
+def check_beginning(played: Sequence[Evaluation], tasks: Sequence[str], samples: int, temperature: float) -> None:
+    """Refuse slices that are not the first of an evaluation: others would be counted twice, or never played.
+
+    Raises:
+        ValueError: unless they hold ``samples`` episodes of each of the first ``tasks``, in order, at ``temperature``.
+    """
+    found = [record.task for part in played for record in part.records]
+    whole = [task for task in tasks for _ in range(samples)]
+    other = any((part.samples, part.temperature) != (samples, temperature) for part in played)
+    if other or len(found) % samples or found != whole[: len(found)]:
+        raise ValueError(
+            f"the {len(found)} episodes played already, of {', '.join(dict.fromkeys(found))}, are not the first of "
+            f"this evaluation, which has {samples} of each task at temperature {temperature:g}: {', '.join(tasks)}"
+        )
 
 
 def turn_percentiles(trajectory: Trajectory) -> list[float | None]:

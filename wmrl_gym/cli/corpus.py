@@ -34,6 +34,7 @@ def corpus(config: CorpusConfig, plain: dict[str, Any]) -> int:
     Raises:
         ConfigError: if the output cannot be written, or is there and was drawn otherwise.
         OtherWork: if interrupted work with other settings lies there.
+        RunInUse: if another process writes the same corpus.
     """
     console = Console()
     _check_output(config.output)
@@ -46,9 +47,9 @@ def corpus(config: CorpusConfig, plain: dict[str, Any]) -> int:
         _check_finished(config, header)
         console.print(f"{config.output} is finished already, with these settings", highlight=False)
         return 0
-    work = WorkFile(config.output.with_name(config.output.name + ".part"), dataclasses.asdict(header))
+    work_file = WorkFile(config.output.with_name(config.output.name + ".part"), dataclasses.asdict(header))
     plan = Plan(config.seed, config.authors, names)
-    with executor_for(config.execution, domain) as executor:
+    with work_file as work, executor_for(config.execution, domain) as executor:
         try:
             records = write_blocks(
                 plan,
@@ -63,8 +64,8 @@ def corpus(config: CorpusConfig, plain: dict[str, Any]) -> int:
         except KeyboardInterrupt:
             console.print("stopped; the same command goes on from here")
             return 130
-    write_corpus(config.output, header, records)
-    work.path.unlink()
+        write_corpus(config.output, header, records)
+        work.path.unlink(missing_ok=True)
     for line in summary(records):
         console.print(line, highlight=False)
     size = config.output.stat().st_size / 1e3
@@ -138,7 +139,7 @@ def _check_output(output: Path) -> None:
     """Refuse now what could not be written after hours of executing."""
     if output.is_dir():
         raise ConfigError(f"'output' is {output}, a folder: name a file, for example {output / 'solutions.jsonl.gz'}")
-    make_output_folder(output.parent)
+    make_output_folder(output.parent, value=output)
 
 
 def _check_finished(config: CorpusConfig, header: Header) -> None:

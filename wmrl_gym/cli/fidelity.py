@@ -31,6 +31,7 @@ def fidelity(config: FidelityConfig, plain: dict[str, Any]) -> int:
     Raises:
         CorpusError: if the solutions cannot be used: no such file, a damaged one, or one of other data or limits.
         OtherWork: if the folder holds predictions that were begun with other settings.
+        RunInUse: if another process writes into the folder.
         ImportError: if a plot is asked for and matplotlib is missing.
     """
     if config.plot:
@@ -43,28 +44,26 @@ def fidelity(config: FidelityConfig, plain: dict[str, Any]) -> int:
     records = sorted(corpus.records[: config.limit], key=lambda record: record.task)
     make_output_folder(config.output)
     assert config.world_model is not None
-    model = config.world_model.build()
-    work = WorkFile(
-        config.output / "predictions.jsonl",
-        {
-            "corpus": corpus.digest(),
-            "limit": config.limit,
-            "batch": config.batch,
-            "world_model": plain["world_model"],
-        },
-    )
-    predictions = _predict(model, records, environment, work, config.batch, console)
-    if predictions is None:
-        return 130
-    found = {
-        "world_model": config.name or type(model).__name__,
-        "corpus": ", ".join(path.name for path in config.corpora),
-        "corpus_digest": corpus.digest(),
-        "versions": dict(circumstances(environment, {}).versions),
-        "notes": notes,
-        **assess(records, predictions, resamples=config.resamples, level=config.level, seed=config.seed),
+    predicted = {
+        "corpus": corpus.digest(),
+        "limit": config.limit,
+        "batch": config.batch,
+        "world_model": plain["world_model"],
     }
-    _write(config.output, found, config.plot)
+    with WorkFile(config.output / "predictions.jsonl", predicted) as work:
+        model = config.world_model.build()
+        predictions = _predict(model, records, environment, work, config.batch, console)
+        if predictions is None:
+            return 130
+        found = {
+            "world_model": config.name or type(model).__name__,
+            "corpus": ", ".join(path.name for path in config.corpora),
+            "corpus_digest": corpus.digest(),
+            "versions": dict(circumstances(environment, {}).versions),
+            "notes": notes,
+            **assess(records, predictions, resamples=config.resamples, level=config.level, seed=config.seed),
+        }
+        _write(config.output, found, config.plot)
     for line in (f"status accuracy: {_told(found, 'status_accuracy')}", f"reward MAE: {_told(found, 'reward_mae')}"):
         console.print(line, highlight=False)
     console.print(found["advice"], highlight=False, soft_wrap=True)

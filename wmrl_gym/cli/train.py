@@ -180,12 +180,12 @@ class Run:
         """Evaluate unless the result is there: before training with the weights given, later with those learned."""
         if not self.domain.held_out or self.directory.read_json(f"{when}.json") is not None:
             return
-        config = self.config.evaluation
+        config, evaluation = self.config, self.config.evaluation
         if when not in ("before", "after"):
-            config = replace(config, samples=config.samples_during)
-        episodes = len(self.domain.held_out) * config.samples
+            config = replace(config, evaluation=replace(evaluation, samples=evaluation.samples_during))
+        episodes = len(self.domain.held_out) * config.evaluation.samples
         progress.stage(f"evaluating {when.split('-')[0]} training: {episodes} held-out episodes, all executed")
-        result = evaluate_held_out(policy, self.domain, executor, config, self.config.seed, self.config.tasks)
+        result = evaluate_held_out(policy, self.domain, executor, config)
         self.directory.write_json(f"{when}.json", as_data(result))
 
     def _logs(self, first_step: int) -> list[MetricsLog]:

@@ -78,6 +78,11 @@ class EvaluationConfig:
         if self.k is not None and not 1 <= self.k <= self.samples:
             raise ValueError(f"evaluation.k is {self.k}: give at least 1 and at most evaluation.samples={self.samples}")
 
+    @property
+    def resolved_temperature(self) -> float:
+        """`temperature`, or what stands for None where no run says otherwise."""
+        return EVALUATION_TEMPERATURE if self.temperature is None else self.temperature
+
     def is_due(self, step: int, steps: int) -> bool:
         """Whether a run of `steps` steps evaluates in mid-training, when `step` of them are done."""
         return self.every is not None and 0 < step < steps and step % self.every == 0

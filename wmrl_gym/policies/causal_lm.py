@@ -62,6 +62,11 @@ class CausalLMPolicy:
         self.conversation = Conversation(tokenizer, chat, system_prompt, stop_ids)
         self._pad_id = stop_ids[0]
 
+    @property
+    def concurrency(self) -> int:
+        """Episodes that keep it busy: on an accelerator a batch of many takes hardly longer than one of few."""
+        return self.batch_size or (1 if self.device.type == "cpu" else 64)
+
     def act(
         self,
         observations: Sequence[str],

@@ -66,6 +66,7 @@ class EndpointPolicy(ActingPolicy):
         self.top_k = top_k
         self.system_prompt = system_prompt
         self.max_consecutive_failures = max_consecutive_failures
+        self.concurrency = concurrency
         self.failures = 0
         """Requests in a row that were left without an answer."""
         self.engine = OpenAIEngine(

@@ -81,6 +81,11 @@ class VLLMPolicy(CausalLMPolicy):
         self._pushes = 0
 
     @property
+    def concurrency(self) -> int:
+        """Episodes that keep vLLM busy, wherever the trained copy of the weights lies."""
+        return self.batch_size or 64
+
+    @property
     def pushes(self) -> int:
         """How often weights were handed to the engine."""
         return self._pushes

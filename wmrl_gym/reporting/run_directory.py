@@ -162,6 +162,9 @@ class RunDirectory:
 def locked(file: Path, work: Path) -> Iterator[None]:
     """Inside this block no other process holds the lock ``file``, and so none works on ``work``.
 
+    The file stays behind, unlocked. Programs that are started inside do not inherit the lock. A forked child does: if
+    this process is killed, it keeps the lock until it ends, too.
+
     Raises:
         RunInUse: if one does.
     """
@@ -172,7 +175,10 @@ def locked(file: Path, work: Path) -> Iterator[None]:
             raise RunInUse(
                 f"another process works on '{work}'\n  wait until it has ended, or stop it first."
             ) from error
-        yield
+        try:
+            yield
+        finally:
+            fcntl.flock(lock, fcntl.LOCK_UN)  # closing alone would leave it to forked children
 
 
 def write_atomically(path: Path, text: str) -> None:

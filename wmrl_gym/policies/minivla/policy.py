@@ -71,6 +71,11 @@ class MiniVLAPolicy:
         self._trained = [name for name, parameter in self.model.named_parameters() if parameter.requires_grad]
         self._prompts: dict[str, NDArray[np.int64]] = {}
 
+    @property
+    def concurrency(self) -> int:
+        """Episodes that keep it busy: on an accelerator a batch of many takes hardly longer than one of few."""
+        return self.batch_size or (1 if self.device.type == "cpu" else 64)
+
     def act(
         self,
         observations: Sequence[Observation],

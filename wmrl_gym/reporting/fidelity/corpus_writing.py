@@ -70,8 +70,9 @@ def write_blocks(
 
     Raises:
         RuntimeError: if the authors have nothing new to say.
+        OtherWork: if the finished blocks cannot be read.
     """
-    records = [Record(**record) for block in work.portions for record in block]
+    records = work.understood(lambda blocks: [Record(**record) for block in blocks for record in block])
     seen = {(record.task, record.script) for record in records}
     keys = {name: _environment(environments[0], name) for name in plan.tasks}
     barren = 0

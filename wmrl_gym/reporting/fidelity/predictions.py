@@ -89,11 +89,12 @@ def predict_all(
 
     Raises:
         WorldModelError: if it answers with another number of outcomes than it was asked for.
+        OtherWork: if the finished batches cannot be read.
     """
+    rows = work.understood(lambda batches: [Prediction.from_data(row) for batch in batches for row in batch["rows"]])
     load = getattr(model, "load_state_dict", None)
     if work.portions and load is not None and work.portions[-1]["state"] is not None:
         load(work.portions[-1]["state"])
-    rows = [Prediction.from_data(row) for portion in work.portions for row in portion["rows"]]
     for start in range(len(rows), len(submissions), batch):
         new = _predict(model, submissions[start : start + batch])
         work.append({"rows": [asdict(row) for row in new], "state": _plain_state(model)})
