@@ -55,7 +55,7 @@ doctor: $(VENV)/.train.stamp
 	$(BIN)/wmrl doctor
 
 benchmarks: $(VENV)/.train.stamp $(VENV)/.sandbox.stamp competitions
-	$(BIN)/wmrl compare experiment=quickstart algorithm.steps=20 $(OVERRIDES)
+	$(BIN)/wmrl compare experiment=quickstart algorithm.steps=20 folder=runs/benchmark $(OVERRIDES)
 	PYTHON=$(BIN)/python benchmarks/seeds.sh quickstart -- $(OVERRIDES)
 
 .PHONY: benchmarks

