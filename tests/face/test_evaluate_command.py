@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from wmrl_gym.algorithms.checkpoint import save_checkpoint
 from wmrl_gym.cli.assembly import Domain
@@ -121,6 +122,11 @@ def test_a_runs_agent_is_measured_on_its_own_tasks_or_elsewhere(
     run = RunDirectory.create(tmp_path, "smoke", 0, config)
     save_checkpoint(run.checkpoints, 3, {"policy": load_nano_agent().state_dict()})
     settings = ["evaluation.samples=1", "threads=1", f"run={run.path}"]
+    capsys.readouterr()
+    assert main(["evaluate", *settings, "--show"]) == 0
+    shown = yaml.safe_load(capsys.readouterr().out)
+    assert shown["tasks"] == config["tasks"] and shown["env"] == config["env"]
+    assert shown["evaluation"]["temperature"] == 0.3 and shown["evaluation"]["samples"] == 1
     assert main(["evaluate", *settings]) == 0
     for ending in ("json", "md", "tex"):
         assert (run.path / f"evaluation-step-000003-s0.{ending}").is_file()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 from pathlib import Path
+from typing import Any
 
 from wmrl_gym.configs.compose import compose_config, group_choices, parse_overrides, to_yaml
 from wmrl_gym.configs.schema import EvaluateConfig, SupervisedConfig, TrainConfig
@@ -30,7 +31,7 @@ def run_configured(options: argparse.Namespace) -> int:
         _check_run_to_evaluate(options.overrides)
     plain = compose_config(options.command, options.overrides, options.config_dir)
     if options.show:
-        print(to_yaml(plain), end="")
+        print(to_yaml({**plain, **(_of_its_run(plain) if options.command == "evaluate" else {})}), end="")
         return 0
     if options.command == "train":
         from wmrl_gym.cli.train import train
@@ -53,6 +54,17 @@ def run_configured(options: argparse.Namespace) -> int:
     from wmrl_gym.cli.evaluate import evaluate
 
     return evaluate(to_dataclass(EvaluateConfig, plain), plain)
+
+
+def _of_its_run(plain: dict[str, Any]) -> dict[str, Any]:
+    """What an evaluation takes from the run that it is of."""
+    if plain["run"] is None:
+        return {}
+    from wmrl_gym.cli.evaluate import resolved
+    from wmrl_gym.reporting.run_directory import RunDirectory
+
+    config = to_dataclass(EvaluateConfig, plain)
+    return resolved(config, plain, RunDirectory.open(Path(plain["run"])))[1]
 
 
 def _compare(options: argparse.Namespace) -> int:

@@ -47,7 +47,7 @@ def evaluate(config: EvaluateConfig, plain: Mapping[str, Any]) -> int:
         ExecutorError: if too many executions in a row failed.
     """
     run = None if config.run is None else RunDirectory.open(config.run)
-    config, settings = _resolved(config, plain, run)
+    config, settings = resolved(config, plain, run)
     threads = prepare_torch(config.threads)
     console = Console()
     if not config.tasks.held_out:
@@ -149,7 +149,7 @@ def as_data(result: Evaluation) -> dict[str, Any]:
     return {**result.to_dict(), "scores": result.scores(), "valid": result.valid()}
 
 
-def _resolved(
+def resolved(
     config: EvaluateConfig, plain: Mapping[str, Any], run: RunDirectory | None
 ) -> tuple[EvaluateConfig, dict[str, Any]]:
     """The configuration with what a run puts in its place, and the same as plain data, to be written down."""
