@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -100,6 +101,18 @@ def test_finished_comparison_is_only_reported_again(
     output = capsys.readouterr().out
     assert "== " not in output and "| grpo |" in output
     assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_a_finished_run_without_its_first_evaluation_is_named(
+    smoke_data: None, whole: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(whole[0], folder)
+    lost = next(folder.glob("grpo-s*/before.json"))
+    lost.unlink()
+    assert main(["compare", *SMALL, f"folder={folder}"]) == 2
+    errors = capsys.readouterr().err
+    assert str(lost.parent) in errors and "before.json" in errors and "the same command runs it again" in errors
 
 
 @pytest.mark.parametrize(

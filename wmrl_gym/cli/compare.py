@@ -25,13 +25,13 @@ from wmrl_gym.cli.train import Run, check
 from wmrl_gym.configs.validation import ConfigError
 from wmrl_gym.core import fingerprint
 from wmrl_gym.reporting.comparison import compare_arms
-from wmrl_gym.reporting.comparison_curve import read_curve
+from wmrl_gym.reporting.comparison_curve import Curve, read_curve
 from wmrl_gym.reporting.comparison_plot import plot
 from wmrl_gym.reporting.comparison_text import latex, markdown, to_data
 from wmrl_gym.reporting.differences import differences
 from wmrl_gym.reporting.metrics import read_metrics
 from wmrl_gym.reporting.progress import duration
-from wmrl_gym.reporting.run_directory import RunDirectory, write_atomically
+from wmrl_gym.reporting.run_directory import DamagedRun, RunDirectory, write_atomically
 
 
 def compare(plan: Plan, command: str) -> int:
@@ -151,7 +151,7 @@ class Comparing:
         finished = [s for s in plan.settings.seeds if all(self._is_finished(arm, s) for arm in plan.arms)]
         if not finished:
             return
-        curves: dict[str, dict[int, Any]] = {
+        curves: dict[str, dict[int, Curve]] = {
             arm: {seed: self._curve(arm, seed) for seed in finished} for arm in plan.arms
         }
         comparison = compare_arms(curves, plan.reference, level=plan.settings.level, resamples=plan.settings.resamples)
@@ -171,9 +171,16 @@ class Comparing:
             self._say(text)
         self._say(f"wrote {written} in {plan.folder}; seeds: {', '.join(map(str, finished))}")
 
-    def _curve(self, arm: str, seed: int) -> Any:
+    def _curve(self, arm: str, seed: int) -> Curve:
         settings = self.plan.config(arm, seed).algorithm.build()
-        return read_curve(self.directories[arm, seed], settings.groups_per_step * settings.group_size)
+        directory = self.directories[arm, seed]
+        curve = read_curve(directory, settings.groups_per_step * settings.group_size)
+        if curve is None:
+            raise DamagedRun(
+                f"'{directory.path}' is finished, but has no evaluation before training (before.json)\n"
+                "  move that folder away; the same command runs it again."
+            )
+        return curve
 
     def _say(self, text: str) -> None:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
