@@ -12,13 +12,13 @@ from collections import defaultdict
 from pathlib import Path
 
 from wmrl_gym.core import Submission
+from wmrl_gym.corpus.generator.facts import parse_facts
+from wmrl_gym.corpus.generator.scripts import render_plan
 from wmrl_gym.envs.mle_dojo.catalogue import prepare, train_competitions
 from wmrl_gym.envs.mle_dojo.competition import default_data_root
-from wmrl_gym.envs.mle_dojo.overview import render_overview
+from wmrl_gym.envs.mle_dojo.overview_text import render_overview
 from wmrl_gym.envs.mle_dojo.runner import CompetitionRunner
 from wmrl_gym.policies.baselines import Choice, plan_of
-from wmrl_gym.policies.nano_corpus.facts import parse_facts
-from wmrl_gym.policies.nano_corpus.scripts import render_plan
 
 WORDS, PAIRS = "TfidfVectorizer()", "TfidfVectorizer(ngram_range=(1, 2))"
 LETTERS = 'TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 4))'

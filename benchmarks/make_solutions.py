@@ -17,16 +17,18 @@ from typing import Any
 import numpy as np
 
 from wmrl_gym.core import Outcome, Submission
+from wmrl_gym.corpus.generator.authors import draw_author, draw_plan
+from wmrl_gym.corpus.generator.facts import parse_facts
+from wmrl_gym.corpus.generator.mistakes import draw_faulty
+from wmrl_gym.corpus.generator.scripts import render_plan
 from wmrl_gym.envs.mle_dojo.catalogue import CATALOGUE, prepare
 from wmrl_gym.envs.mle_dojo.competition import default_data_root, load_competition
-from wmrl_gym.envs.mle_dojo.overview import Overview, build_overview, render_overview
+from wmrl_gym.envs.mle_dojo.overview_building import build_overview
+from wmrl_gym.envs.mle_dojo.overview_text import render_overview
 from wmrl_gym.envs.mle_dojo.runner import CompetitionRunner
 from wmrl_gym.execution.local import LocalExecutor
 from wmrl_gym.execution.sandbox import Sandbox
-from wmrl_gym.policies.nano_corpus.authors import draw_author, draw_plan
-from wmrl_gym.policies.nano_corpus.facts import parse_facts
-from wmrl_gym.policies.nano_corpus.mistakes import draw_faulty
-from wmrl_gym.policies.nano_corpus.scripts import render_plan
+from wmrl_gym.scriptcheck.overview import Overview
 
 SOLUTIONS = Path(__file__).parent / "data" / "solutions.jsonl.gz"
 

@@ -19,10 +19,10 @@ import torch
 from make_solutions import SOLUTIONS
 from world_model_fidelity import load_submissions
 
+from wmrl_gym.engines.engine import Prompt, Sampling
+from wmrl_gym.engines.transformers_engine import TransformersEngine
 from wmrl_gym.policies.smollm2 import smollm2_directory
 from wmrl_gym.reporting.markup import markdown_table
-from wmrl_gym.world_models.engines.engine import Prompt, Sampling
-from wmrl_gym.world_models.engines.transformers_engine import TransformersEngine
 from wmrl_gym.world_models.llm_static_checker import LLMStaticChecker
 
 TABLE = Path(__file__).parent / "results" / "prefix_sharing.md"

@@ -22,22 +22,24 @@ from wmrl_gym.core import Outcome, Submission
 from wmrl_gym.envs.mle_dojo.actions import parse_action
 from wmrl_gym.envs.mle_dojo.catalogue import held_out_competitions, prepare, train_competitions
 from wmrl_gym.envs.mle_dojo.competition import load_competition
-from wmrl_gym.envs.mle_dojo.overview import Overview, build_overview, render_overview
+from wmrl_gym.envs.mle_dojo.overview_building import build_overview
+from wmrl_gym.envs.mle_dojo.overview_text import render_overview
 from wmrl_gym.envs.mle_dojo.runner import CompetitionRunner
 from wmrl_gym.execution.cache import CachedExecutor
 from wmrl_gym.execution.environment import environment_key
 from wmrl_gym.execution.limits import SandboxLimits
 from wmrl_gym.execution.local import LocalExecutor
 from wmrl_gym.execution.sandbox import Sandbox
+from wmrl_gym.scriptcheck.overview import Overview
 from wmrl_gym.world_models.static_analysis import StaticAnalysis
 
 
 def corpus_scripts(overviews: list[Overview], count: int, seed: int) -> Iterator[tuple[Overview, str]]:
     """Scripts of the corpus: sound ones, and ones with a mistake, in the authors' own proportions."""
-    from wmrl_gym.policies.nano_corpus.authors import draw_author, draw_plan
-    from wmrl_gym.policies.nano_corpus.facts import parse_facts
-    from wmrl_gym.policies.nano_corpus.mistakes import draw_faulty
-    from wmrl_gym.policies.nano_corpus.scripts import render_plan
+    from wmrl_gym.corpus.generator.authors import draw_author, draw_plan
+    from wmrl_gym.corpus.generator.facts import parse_facts
+    from wmrl_gym.corpus.generator.mistakes import draw_faulty
+    from wmrl_gym.corpus.generator.scripts import render_plan
 
     rng = np.random.default_rng(seed)
     for number in range(count):

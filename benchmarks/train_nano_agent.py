@@ -13,9 +13,9 @@ from pathlib import Path
 import torch
 
 from wmrl_gym.algorithms.supervised import SupervisedSettings, SupervisedStep, fine_tune
+from wmrl_gym.corpus.generator.tasks import training_tasks
 from wmrl_gym.policies.nano import NANO_DIRECTORY, save_nano_agent
-from wmrl_gym.policies.nano_corpus.new_agent import corpus, new_nano_agent
-from wmrl_gym.policies.nano_corpus.tasks import training_tasks
+from wmrl_gym.policies.nano_new_agent import corpus, new_nano_agent
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

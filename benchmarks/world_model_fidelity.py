@@ -22,11 +22,11 @@ from make_solutions import SOLUTIONS
 from scipy.stats import spearmanr
 
 from wmrl_gym.core import Submission, WorldModel
+from wmrl_gym.engines.engine import Sampling
 from wmrl_gym.envs.mle_dojo.catalogue import prepare
 from wmrl_gym.envs.mle_dojo.competition import default_data_root, load_competition
-from wmrl_gym.envs.mle_dojo.overview import build_overview
+from wmrl_gym.envs.mle_dojo.overview_building import build_overview
 from wmrl_gym.reporting.markup import markdown_table
-from wmrl_gym.world_models.engines.engine import Sampling
 from wmrl_gym.world_models.llm_static_checker import LLMStaticChecker
 from wmrl_gym.world_models.static_analysis import StaticAnalysis
 
@@ -44,8 +44,8 @@ HEADINGS = (
 
 
 def smollm2_checker(mode: Any, batch: int) -> LLMStaticChecker:
+    from wmrl_gym.engines.transformers_engine import TransformersEngine
     from wmrl_gym.policies.smollm2 import smollm2_directory
-    from wmrl_gym.world_models.engines.transformers_engine import TransformersEngine
 
     engine = TransformersEngine(smollm2_directory(), threads=1, batch_size=batch, local_files_only=True)
     return LLMStaticChecker(engine, mode, sampling=Sampling(max_tokens=160), overview_chars=1500)

@@ -163,6 +163,25 @@ class ExpensiveRewardEnv(gym.Env[ObsType, ActType], ABC):
         submission = self.submit(action)
         return self.advance(None if submission is None else self.execute(submission))
 
+    def preflight(self) -> None:
+        """Find out whether `execute` can work on this machine; called once, before anything is executed.
+
+        Raises:
+            Exception: if it cannot, with the remedy. Does nothing unless overridden.
+        """
+
+    @property
+    def environment_key(self) -> str | None:
+        """What beside a submission decides its outcome, for a cache of outcomes; None (the default) forbids caching."""
+        return None
+
+    def data_digests(self) -> Mapping[str, str]:
+        """Digest of each task's data, so that an evaluation goes on only with the data it was begun with.
+
+        Empty (the default) where a task has no data outside the code.
+        """
+        return {}
+
     def episode_score(self, scores: Sequence[float | None]) -> float | None:
         """Score of a whole episode from the scores of its submissions: the best of them.
 

@@ -20,7 +20,7 @@ from wmrl_gym.algorithms.wmrl_grpo import WMRLGRPO, WMRLGRPOSettings
 from wmrl_gym.core import Outcome, Submission
 from wmrl_gym.execution.local import LocalExecutor
 from wmrl_gym.proxy import InverseVarianceFusion, IsotonicDebiaser, RandomAnchors, RewardProxy, RewardProxyVectorEnv
-from wmrl_gym.reporting.metrics import JSONLMetrics, read_metrics
+from wmrl_gym.runs.records.metrics import JSONLMetrics, read_metrics
 
 from .tiny_lm import Bytes, tiny_policy
 

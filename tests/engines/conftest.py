@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from wmrl_gym.world_models.engines.engine import Message, Prompt
+from wmrl_gym.engines.engine import Message, Prompt
 
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from wmrl_gym.world_models.engines.engine import Answer, Engine, Sampling
-from wmrl_gym.world_models.engines.openai_engine import OpenAIEngine
+from wmrl_gym.engines.engine import Answer, Engine, Sampling
+from wmrl_gym.engines.openai_engine import OpenAIEngine
 
 from .chat_server import Handler, completion, echo, serving
 from .conftest import VERDICT, prompt
@@ -33,7 +33,7 @@ def ask(url: str, texts: list[str], **settings: Any) -> list[Answer]:
 def test_construction_imports_no_client_and_opens_no_connection() -> None:
     code = (
         "import sys\n"
-        "from wmrl_gym.world_models.engines.openai_engine import OpenAIEngine\n"
+        "from wmrl_gym.engines.openai_engine import OpenAIEngine\n"
         "OpenAIEngine('http://127.0.0.1:9/v1', 'm')\n"
         "assert not {'openai', 'torch'} & set(sys.modules), 'heavy import'\n"
     )

@@ -23,11 +23,11 @@ from typing import Any
 import pytest
 
 from wmrl_gym.core import Submission
+from wmrl_gym.engines.engine import Sampling
+from wmrl_gym.engines.openai_engine import OpenAIEngine
 from wmrl_gym.envs.mle_dojo.catalogue import prepare
 from wmrl_gym.envs.mle_dojo.competition import load_competition
-from wmrl_gym.envs.mle_dojo.overview import build_overview
-from wmrl_gym.world_models.engines.engine import Sampling
-from wmrl_gym.world_models.engines.openai_engine import OpenAIEngine
+from wmrl_gym.envs.mle_dojo.overview_building import build_overview
 from wmrl_gym.world_models.llm_static_checker import LLMStaticChecker
 
 from .conftest import VERDICT, checks, prompt

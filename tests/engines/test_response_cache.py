@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from wmrl_gym.world_models.engines.engine import Answer, Engine, Message, Prompt, Sampling
-from wmrl_gym.world_models.engines.response_cache import CachedEngine
+from wmrl_gym.engines.engine import Answer, Engine, Message, Prompt, Sampling
+from wmrl_gym.engines.response_cache import CachedEngine
 
 SAMPLING = Sampling()
 
@@ -122,7 +122,7 @@ def test_closing_closes_the_engine_behind(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from tests.engines.test_response_cache import Counting, ask, SAMPLING
-from wmrl_gym.world_models.engines.response_cache import CachedEngine
+from wmrl_gym.engines.response_cache import CachedEngine
 cached = CachedEngine(Counting(), sys.argv[1], write_every=1)
 print("go", flush=True)
 for turn in range(int(sys.argv[2])):

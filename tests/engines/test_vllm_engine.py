@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from wmrl_gym.world_models.engines.engine import Engine, Sampling
-from wmrl_gym.world_models.engines.vllm_engine import VLLMEngine
+from wmrl_gym.engines.engine import Engine, Sampling
+from wmrl_gym.engines.vllm_engine import VLLMEngine
 
 from .conftest import VERDICT, checks, prompt, tiny_llama
 
@@ -24,7 +24,7 @@ missing = importlib.util.find_spec("vllm") is None
 def test_construction_loads_nothing() -> None:
     code = (
         "import sys\n"
-        "from wmrl_gym.world_models.engines.vllm_engine import VLLMEngine\n"
+        "from wmrl_gym.engines.vllm_engine import VLLMEngine\n"
         "assert VLLMEngine('/nowhere', max_model_len=64).model == '/nowhere'\n"
         "assert not {'vllm', 'torch', 'transformers'} & set(sys.modules), 'heavy import'\n"
     )
@@ -93,7 +93,7 @@ class TestRealEngine:
     def test_it_reads_the_same_tokens_and_says_the_same_as_transformers(
         self, served: VLLMEngine, directory: Path
     ) -> None:
-        from wmrl_gym.world_models.engines.transformers_engine import TransformersEngine
+        from wmrl_gym.engines.transformers_engine import TransformersEngine
 
         greedy = Sampling(temperature=0, presence_penalty=0.0, max_tokens=12)
         ours = TransformersEngine(directory, local_files_only=True).generate(checks(), greedy)

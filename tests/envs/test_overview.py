@@ -14,9 +14,10 @@ from PIL import Image
 
 from wmrl_gym.core import fingerprint
 from wmrl_gym.envs.mle_dojo.competition import Competition, load_competition
-from wmrl_gym.envs.mle_dojo.overview import Overview, OverviewError, build_overview, render_overview
-from wmrl_gym.envs.mle_dojo.overview_building import describe
+from wmrl_gym.envs.mle_dojo.overview_building import OverviewError, build_overview, describe
+from wmrl_gym.envs.mle_dojo.overview_text import render_overview
 from wmrl_gym.envs.mle_dojo.scanning import scan_public_data
+from wmrl_gym.scriptcheck.overview import Overview
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from wmrl_gym.execution.isolation import find_bubblewrap
 from wmrl_gym.execution.memory import Watchdog
 from wmrl_gym.execution.process_tree import descendants
 from wmrl_gym.execution.sandbox import Sandbox, SandboxResult
-from wmrl_gym.execution.strays import kill_stray_starts
+from wmrl_gym.execution.stray_processes import kill_stray_starts
 
 from .conftest import alive
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from wmrl_gym.execution import sandbox as sandbox_module
-from wmrl_gym.execution.harvest import read_submission
+from wmrl_gym.execution.leftover_files import read_submission
 from wmrl_gym.execution.sandbox import Sandbox
 
 from .conftest import CANARY, alive

@@ -14,6 +14,7 @@ from wmrl_gym.execution import isolation, launch, memory
 from wmrl_gym.execution.isolation import SandboxUnavailable, find_bubblewrap, remedy
 from wmrl_gym.execution.limits import SandboxLimits
 from wmrl_gym.execution.output import HeadAndTail
+from wmrl_gym.execution.probe import probe
 from wmrl_gym.execution.sandbox import Sandbox
 
 
@@ -96,7 +97,7 @@ def test_a_machine_that_cannot_isolate_runs_nothing(data: Path, monkeypatch: pyt
     result = sandbox.run("open(SUBMISSION_PATH, 'w').write('ran')", data)
     assert (result.status, result.submission) == ("infrastructure_error", None)
     with pytest.raises(SandboxUnavailable, match="does not let a script be isolated"):
-        Sandbox.probe(start)  # type: ignore[arg-type]
+        probe(start)  # type: ignore[arg-type]
 
 
 def test_probe_reports_a_leak_instead_of_going_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +106,7 @@ def test_probe_reports_a_leak_instead_of_going_on(monkeypatch: pytest.MonkeyPatc
         launch.bubblewrap, "arguments", lambda *given, **named: [*share(*given, **named), "--share-net"]
     )
     with pytest.raises(SandboxUnavailable, match="network of the host is reachable"):
-        Sandbox.probe()
+        probe()
 
 
 @pytest.mark.parametrize("name", ["wall_seconds", "memory_mb", "processes", "scratch_mb"])

@@ -11,6 +11,7 @@ import pytest
 
 from wmrl_gym.execution import bubblewrap
 from wmrl_gym.execution.isolation import SandboxUnavailable
+from wmrl_gym.execution.probe import probe
 from wmrl_gym.execution.sandbox import Sandbox, SandboxLimits
 from wmrl_gym.execution.warm import PRELOAD, Zygote, shared_zygote
 
@@ -96,4 +97,4 @@ def test_zygote_ends_with_its_trainer() -> None:
 
 def test_probe_passes_in_both_ways() -> None:
     for start in ("fresh", "warm"):
-        assert set(Sandbox.probe(start).versions) == {"numpy", "pandas", "sklearn"}  # type: ignore[arg-type]
+        assert set(probe(start).versions) == {"numpy", "pandas", "sklearn"}  # type: ignore[arg-type]

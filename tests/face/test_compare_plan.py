@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from wmrl_gym.cli.compare import _first_evaluation
-from wmrl_gym.cli.compare_arms import plan_comparison
 from wmrl_gym.cli.main import main
 from wmrl_gym.configs.validation import ConfigError
+from wmrl_gym.runs.arms import plan_comparison
 
 
 @pytest.mark.parametrize("experiment", ["quickstart", "smollm2", "mledojo_qwen35_4b"])

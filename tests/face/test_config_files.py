@@ -5,9 +5,9 @@ from __future__ import annotations
 import gymnasium as gym
 import pytest
 
-from wmrl_gym.cli.assembly import Domain
 from wmrl_gym.configs import compose_config, group_choices, to_dataclass
 from wmrl_gym.configs.schema import EvaluateConfig, SupervisedConfig, TrainConfig
+from wmrl_gym.runs.assembly import Domain
 
 CHOICES = group_choices()
 MEMBERS = [(group, member) for group, members in CHOICES.items() for member in members]

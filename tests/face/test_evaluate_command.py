@@ -12,13 +12,13 @@ import pytest
 import yaml
 
 from wmrl_gym.algorithms.checkpoint import save_checkpoint
-from wmrl_gym.cli.assembly import Domain
-from wmrl_gym.cli.decisive import decisive
 from wmrl_gym.cli.main import main
 from wmrl_gym.configs import compose_config, to_dataclass
 from wmrl_gym.configs.schema import EvaluateConfig
-from wmrl_gym.reporting.differences import differences
-from wmrl_gym.reporting.run_directory import RunDirectory
+from wmrl_gym.runs.assembly import Domain
+from wmrl_gym.runs.evaluation_key import evaluation_key
+from wmrl_gym.runs.records.differences import differences
+from wmrl_gym.runs.records.run_directory import RunDirectory
 
 TASK = "tasks.held_out=[titanic_survival]"
 TEMPLATE = (
@@ -104,7 +104,7 @@ def test_other_data_under_the_same_names_are_told_apart(smoke_root: Path, tmp_pa
 
     def found() -> dict[str, Any]:
         domain = Domain(config.env, replace(config.tasks, train=config.tasks.held_out))
-        return decisive(config, plain, domain, threads=1, checkpoint=None)
+        return evaluation_key(config, plain, domain, threads=1, checkpoint=None)
 
     before = found()
     assert json.loads(json.dumps(before)) == before == found()

@@ -19,7 +19,7 @@ from wmrl_gym.algorithms.checkpoint import save_checkpoint
 from wmrl_gym.cli.main import main
 from wmrl_gym.configs import compose_config
 from wmrl_gym.core import Outcome, Submission
-from wmrl_gym.reporting.run_directory import RunDirectory, locked
+from wmrl_gym.runs.records.run_directory import RunDirectory, locked
 
 ENV = """\
 # @package _global_
@@ -118,7 +118,7 @@ def test_other_settings_are_refused_and_each_is_named(
 def test_another_version_or_other_surroundings_are_refused(
     configs: Path, output: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("wmrl_gym.cli.decisive.__version__", "9.9")
+    monkeypatch.setattr("wmrl_gym.runs.evaluation_key.__version__", "9.9")
     monkeypatch.setattr(CountedLetters, "environment_key", "other packages", raising=False)
     assert main(words(configs, output)) == 2
     told = capsys.readouterr().err

@@ -14,8 +14,8 @@ from wmrl_gym.cli.main import main
 from wmrl_gym.configs import compose_config, to_dataclass
 from wmrl_gym.configs.fidelity_schema import CorpusConfig, FidelityConfig
 from wmrl_gym.configs.validation import ConfigError
-from wmrl_gym.reporting.fidelity.corpus_file import Corpus, Record, read_corpus, write_corpus
-from wmrl_gym.reporting.run_directory import locked
+from wmrl_gym.corpus.file import Corpus, Record, read_corpus, write_corpus
+from wmrl_gym.runs.records.run_directory import locked
 
 TASKS = ("tasks.train=[diabetes_progression]", "tasks.held_out=[titanic_survival]")
 COUNT = 24
@@ -64,7 +64,7 @@ def test_corpus_holds_different_scripts_of_every_author_with_what_came_of_them(d
 def test_interrupted_corpus_goes_on_with_the_same_scripts(
     smoke_data: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from wmrl_gym.reporting.fidelity import corpus_writing
+    from wmrl_gym.corpus import writing as corpus_writing
 
     sound = ("authors.agent=0", "authors.reference=0", "count=20")  # no unseeded models' luck in what is compared
     monkeypatch.setattr(corpus_writing, "BLOCK", 8)

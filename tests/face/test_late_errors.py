@@ -11,9 +11,9 @@ from wmrl_gym.configs import ConfigError, compose_config
 from wmrl_gym.configs.schema import TrainConfig
 from wmrl_gym.core import Submission
 from wmrl_gym.envs.mle_dojo.env import MAX_ACTION_CHARS, MLEDojoEnv
-from wmrl_gym.reporting.run_directory import RunDirectory
+from wmrl_gym.runs.records.run_directory import RunDirectory
 
-ENGINES = "wmrl_gym.world_models.engines"
+ENGINES = "wmrl_gym.engines"
 CHECKER = "world_model=llm_static_checker"
 
 

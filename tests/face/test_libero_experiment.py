@@ -164,7 +164,7 @@ def test_the_papers_experiment_holds_its_settings_and_composes_without_weights()
 
 @needs_simulator
 def test_initial_states_that_are_measured_are_never_trained_on() -> None:
-    from wmrl_gym.cli.assembly import Domain
+    from wmrl_gym.runs.assembly import Domain
 
     for experiment, tasks in (("libero_tiny", 2), ("libero_minivla", 10)):
         config = TrainConfig.from_mapping(compose_config("train", [f"experiment={experiment}"]))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from wmrl_gym.reporting.metrics import JSONLMetrics, read_metrics
-from wmrl_gym.reporting.run_directory import DamagedRun, RunDirectory, git_state
+from wmrl_gym.runs.records.metrics import JSONLMetrics, read_metrics
+from wmrl_gym.runs.records.run_directory import DamagedRun, RunDirectory, git_state
 
 
 def test_run_records_configuration_seed_versions_and_machine(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_damage_in_the_middle_of_the_metrics_is_kept_aside_when_a_run_goes_on(tm
 def test_two_processes_do_not_work_on_one_run(tmp_path: Path) -> None:
     run = RunDirectory.create(tmp_path, "quick", 0, {})
     other = (
-        "import sys, pathlib; from wmrl_gym.reporting.run_directory import RunDirectory\n"
+        "import sys, pathlib; from wmrl_gym.runs.records.run_directory import RunDirectory\n"
         "with RunDirectory.open(pathlib.Path(sys.argv[1])).lock(): print('locked')"
     )
     command = [sys.executable, "-c", other, str(run.path)]

@@ -11,13 +11,13 @@ import pytest
 import torch
 
 from tests.face.test_train_command import deterministic, finish, only_run, start, wait_for
-from wmrl_gym.cli.assembly import Domain
 from wmrl_gym.cli.main import main
 from wmrl_gym.configs import compose_config
 from wmrl_gym.configs.schema import TrainConfig
-from wmrl_gym.world_models.engines.engine import Message, Prompt, Sampling
+from wmrl_gym.engines.engine import Message, Prompt, Sampling
+from wmrl_gym.runs.assembly import Domain
+from wmrl_gym.scriptcheck.verdicts import Check
 from wmrl_gym.world_models.llm_static_checker.schemas import answer_schema
-from wmrl_gym.world_models.verdicts import Check
 
 pytestmark = [
     pytest.mark.timeout(900),  # the first test waits for a whole run, which busy neighbours can slow threefold
@@ -82,7 +82,8 @@ def test_frozen_backbone_answers_the_same_while_the_policy_trains(smoke_data: No
     """The policy's answers change, the world model's do not, though both began from the same files."""
     from wmrl_gym.algorithms.supervised import SupervisedSettings, fine_tune
     from wmrl_gym.envs.mle_dojo.competition import load_competition
-    from wmrl_gym.envs.mle_dojo.overview import build_overview, render_overview
+    from wmrl_gym.envs.mle_dojo.overview_building import build_overview
+    from wmrl_gym.envs.mle_dojo.overview_text import render_overview
 
     config = TrainConfig.from_mapping(compose_config("train", [*SMALL]))
     assert config.world_model is not None
@@ -113,7 +114,7 @@ def test_frozen_backbone_answers_the_same_while_the_policy_trains(smoke_data: No
 def test_cold_start_through_the_command_line_writes_an_adapter_that_experiment_takes(
     smoke_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from wmrl_gym.policies.nano_corpus import tasks
+    from wmrl_gym.corpus.generator import tasks
 
     monkeypatch.setattr(tasks, "train_competitions", lambda: ["diabetes_progression", "breast_cancer_diagnosis"])
     output = tmp_path / "adapter"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from wmrl_gym.reporting.run_directory import RunDirectory
 from wmrl_gym.reporting.table import Cost, FinalTable, LanguageModelCost, measure, measures_of, tasks_without_result
+from wmrl_gym.runs.records.run_directory import RunDirectory
 
 BEFORE = {"a": [0.0, 0.2, 0.0, 0.2], "b": [0.1, 0.1, 0.3, 0.3]}
 AFTER = {"a": [0.5, 0.7, 0.5, 0.7], "b": [0.6, 0.6, 0.8, 0.8]}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from wmrl_gym.core import Submission
+from wmrl_gym.corpus.generator.estimators import estimators_for
+from wmrl_gym.corpus.generator.facts import TaskFacts
 from wmrl_gym.envs.mle_dojo.actions import parse_action
 from wmrl_gym.envs.mle_dojo.catalogue import prepare
-from wmrl_gym.envs.mle_dojo.overview import render_overview
+from wmrl_gym.envs.mle_dojo.overview_text import render_overview
 from wmrl_gym.envs.mle_dojo.runner import CompetitionRunner
 from wmrl_gym.policies.baselines import FIXED, REQUEST, SAMPLE_COPIED, FixedPipeline, RandomPipelines, plan_of
-from wmrl_gym.policies.nano_corpus.estimators import estimators_for
-from wmrl_gym.policies.nano_corpus.facts import TaskFacts
 
 COMPETITIONS = ("diabetes_progression", "titanic_survival", "word_valence", "digits_8x8")
 FACTS = [

@@ -12,8 +12,8 @@ import torch
 
 from tests.policies.conftest import tiny_model
 from wmrl_gym.core import Decision
+from wmrl_gym.engines.packing import pack, whole_sequence
 from wmrl_gym.policies.causal_lm import CausalLMPolicy, load_causal_lm
-from wmrl_gym.policies.packing import pack, whole_sequence
 
 OBSERVATIONS = ["short", "a much longer observation about columns", "short", "x"]
 

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from wmrl_gym.core import Outcome
-from wmrl_gym.envs.mle_dojo.env import MLEDojoEnv
-from wmrl_gym.policies.nano_corpus import full_style, tasks
-from wmrl_gym.policies.nano_corpus.conversations import Written, fenced
-from wmrl_gym.policies.nano_corpus.full_style import (
+from wmrl_gym.corpus.generator import full_style, tasks
+from wmrl_gym.corpus.generator.conversations import Written, fenced
+from wmrl_gym.corpus.generator.full_style import (
     FullTask,
     draw_full_conversation,
     full_corpus,
     full_feedback,
     full_tasks,
 )
+from wmrl_gym.envs.mle_dojo.env import MLEDojoEnv
 
 NAME = "diabetes_progression"
 

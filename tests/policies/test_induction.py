@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from wmrl_gym.policies.nano_corpus.induction import plant_induction
+from wmrl_gym.policies.nano_induction import plant_induction
 
 
 def repetition_loss(planted: bool) -> tuple[float, float, float]:

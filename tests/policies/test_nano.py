@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from wmrl_gym.core import Decision
+from wmrl_gym.corpus.generator.conversations import draw_conversation
+from wmrl_gym.corpus.generator.facts import TaskFacts
+from wmrl_gym.corpus.generator.naming import rename
 from wmrl_gym.envs.mle_dojo.actions import parse_action
 from wmrl_gym.policies.causal_lm import CausalLMPolicy
 from wmrl_gym.policies.nano import NANO_DIRECTORY, load_nano_agent
-from wmrl_gym.policies.nano_corpus.conversations import draw_conversation
-from wmrl_gym.policies.nano_corpus.facts import TaskFacts
-from wmrl_gym.policies.nano_corpus.naming import rename
 
 TASKS = (
     TaskFacts("tabular", "rmse", "patient_id", "progression", 300, 140, ("age", "bmi"), ("sex",), missing=True),

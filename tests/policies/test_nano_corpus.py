@@ -8,13 +8,13 @@ import difflib
 import numpy as np
 import pytest
 
-from wmrl_gym.policies.nano_corpus.authors import AUTHORS, draw_author, draw_plan
-from wmrl_gym.policies.nano_corpus.conversations import draw_conversation
-from wmrl_gym.policies.nano_corpus.facts import TaskFacts, parse_facts
-from wmrl_gym.policies.nano_corpus.mistakes import MISTAKES, draw_faulty
-from wmrl_gym.policies.nano_corpus.naming import rename
-from wmrl_gym.policies.nano_corpus.scripts import render_plan
-from wmrl_gym.policies.nano_corpus.tokenizing import train_tokenizer
+from wmrl_gym.corpus.generator.authors import AUTHORS, draw_author, draw_plan
+from wmrl_gym.corpus.generator.conversations import draw_conversation
+from wmrl_gym.corpus.generator.facts import TaskFacts, parse_facts
+from wmrl_gym.corpus.generator.mistakes import MISTAKES, draw_faulty
+from wmrl_gym.corpus.generator.naming import rename
+from wmrl_gym.corpus.generator.scripts import render_plan
+from wmrl_gym.policies.nano_tokenizing import train_tokenizer
 
 TABULAR = TaskFacts(
     "tabular", "rmse", "patient_id", "progression", 300, 140, ("age", "bmi"), ("sex", "site"), missing=True

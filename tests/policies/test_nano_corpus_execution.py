@@ -9,17 +9,18 @@ import numpy as np
 import pytest
 
 from wmrl_gym.core import Outcome, Submission
+from wmrl_gym.corpus.generator.authors import draw_author, draw_plan
+from wmrl_gym.corpus.generator.conversations import feedback
+from wmrl_gym.corpus.generator.facts import TaskFacts, parse_facts
+from wmrl_gym.corpus.generator.mistakes import MISTAKES, Mistake
+from wmrl_gym.corpus.generator.scripts import render_plan
 from wmrl_gym.envs.mle_dojo.catalogue import prepare
 from wmrl_gym.envs.mle_dojo.competition import load_competition
-from wmrl_gym.envs.mle_dojo.overview import build_overview, render_overview
+from wmrl_gym.envs.mle_dojo.overview_building import build_overview
+from wmrl_gym.envs.mle_dojo.overview_text import render_overview
 from wmrl_gym.envs.mle_dojo.runner import CompetitionRunner
 from wmrl_gym.execution.limits import SandboxLimits
 from wmrl_gym.execution.sandbox import Sandbox
-from wmrl_gym.policies.nano_corpus.authors import draw_author, draw_plan
-from wmrl_gym.policies.nano_corpus.conversations import feedback
-from wmrl_gym.policies.nano_corpus.facts import TaskFacts, parse_facts
-from wmrl_gym.policies.nano_corpus.mistakes import MISTAKES, Mistake
-from wmrl_gym.policies.nano_corpus.scripts import render_plan
 
 pytestmark = pytest.mark.slow
 

@@ -18,10 +18,10 @@ from tests.policies.conftest import tiny_model
 from wmrl_gym.algorithms.grpo import GRPOSettings
 from wmrl_gym.algorithms.policy_update import PolicyUpdate
 from wmrl_gym.core import Decision, Trajectory, Turn
+from wmrl_gym.engines.engine import Message, Prompt, Sampling
+from wmrl_gym.engines.vllm_engine import VLLMEngine
 from wmrl_gym.policies.causal_lm import CausalLMPolicy, add_lora
 from wmrl_gym.policies.vllm_rollout import VLLMPolicy, load_vllm_policy
-from wmrl_gym.world_models.engines.engine import Message, Prompt, Sampling
-from wmrl_gym.world_models.engines.vllm_engine import VLLMEngine
 
 missing = importlib.util.find_spec("vllm") is None
 SETTINGS: dict[str, Any] = {"system_prompt": "You write letters.", "context_length": 400}

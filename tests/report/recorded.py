@@ -12,10 +12,10 @@ from wmrl_gym.algorithms.grpo import GRPOSettings
 from wmrl_gym.algorithms.wmrl_grpo import WMRLGRPO, WMRLGRPOSettings
 from wmrl_gym.core import Outcome, Submission, WorldModel
 from wmrl_gym.proxy import InverseVarianceFusion, IsotonicDebiaser, RandomAnchors, RewardProxy, RewardProxyVectorEnv
-from wmrl_gym.reporting.metrics import JSONLMetrics
-from wmrl_gym.reporting.run_directory import RunDirectory
-from wmrl_gym.reporting.trajectories import TrajectoryRecorder
-from wmrl_gym.world_models.verdicts import RUNTIME_CHECKS, Check, Verdict
+from wmrl_gym.runs.records.metrics import JSONLMetrics
+from wmrl_gym.runs.records.run_directory import RunDirectory
+from wmrl_gym.runs.records.trajectories import TrajectoryRecorder
+from wmrl_gym.scriptcheck.verdicts import RUNTIME_CHECKS, Check, Verdict
 
 ATTACK = "</script><img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
 TASKS = ("letters", "hostile </script><b>task</b>")

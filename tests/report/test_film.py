@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image, ImageSequence
 
-from wmrl_gym.reporting.film import (
+from wmrl_gym.reporting.report import browsing, build_page, load_runs
+from wmrl_gym.reporting.report.agreement_over_time import status_accuracy
+from wmrl_gym.runs.records.film import (
     ANIMATION_FRAMES,
     MAX_ANIMATION_BYTES,
     MAX_STRIP_BYTES,
@@ -18,9 +20,7 @@ from wmrl_gym.reporting.film import (
     save_animation,
     strip,
 )
-from wmrl_gym.reporting.report import browsing, build_page, load_runs
-from wmrl_gym.reporting.report.agreement_over_time import status_accuracy
-from wmrl_gym.reporting.trajectories import read_trajectories
+from wmrl_gym.runs.records.trajectories import read_trajectories
 
 from .filmed import INSTRUCTION, TURNS, make_film_run, picture
 from .recorded import ATTACK

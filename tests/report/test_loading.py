@@ -11,7 +11,7 @@ import pytest
 
 from wmrl_gym.cli.main import main
 from wmrl_gym.reporting.report import build_page, load_runs, page
-from wmrl_gym.reporting.run_directory import RunDirectory
+from wmrl_gym.runs.records.run_directory import RunDirectory
 
 from .recorded import make_run
 

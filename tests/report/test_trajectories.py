@@ -8,8 +8,8 @@ import pytest
 
 from wmrl_gym.core import Decision, Group, Outcome, Submission, Trajectory, Turn
 from wmrl_gym.proxy.reward_proxy import ScoredStep
-from wmrl_gym.reporting.run_directory import RunDirectory
-from wmrl_gym.reporting.trajectories import MAX_TEXT, TrajectoryRecorder, read_trajectories
+from wmrl_gym.runs.records.run_directory import RunDirectory
+from wmrl_gym.runs.records.trajectories import MAX_TEXT, TrajectoryRecorder, read_trajectories
 
 from .recorded import TASKS, make_run, proxy_of, script_of, trainer_of
 

@@ -11,7 +11,7 @@ from wmrl_gym.reporting.comparison import ArmResult, Comparison, compare_arms
 from wmrl_gym.reporting.comparison_curve import AXES, Curve, Point, read_curve, with_known_tasks
 from wmrl_gym.reporting.comparison_plot import plot
 from wmrl_gym.reporting.comparison_text import latex, markdown, reach_table, to_data
-from wmrl_gym.reporting.run_directory import DamagedRun, RunDirectory, during
+from wmrl_gym.runs.records.run_directory import DamagedRun, RunDirectory, during
 
 TASKS = ("one", "two")
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from wmrl_gym.reporting.differences import differences
-from wmrl_gym.reporting.run_directory import RunInUse
-from wmrl_gym.reporting.work_file import OtherWork, WorkFile
+from wmrl_gym.runs.records.differences import differences
+from wmrl_gym.runs.records.run_directory import RunInUse
+from wmrl_gym.runs.records.work_file import OtherWork, WorkFile
 
 
 def portions(path: Path, work: dict[str, Any], *new: Any) -> list[Any]:
@@ -147,13 +147,13 @@ def test_a_full_disk_is_told_with_the_path_and_what_to_do(tmp_path: Path, monkey
 
 OTHER = """
 import pathlib, sys
-from wmrl_gym.reporting.work_file import WorkFile
+from wmrl_gym.runs.records.work_file import WorkFile
 with WorkFile(pathlib.Path(sys.argv[1]), {}) as file:
     file.append("other")
 """
 FORKING = """
 import os, pathlib, signal, sys
-from wmrl_gym.reporting.work_file import WorkFile
+from wmrl_gym.runs.records.work_file import WorkFile
 signal.alarm(120)
 with WorkFile(pathlib.Path(sys.argv[1]), {}):
     if (child := os.fork()) == 0:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from wmrl_gym.reporting.fidelity.corpus_file import Header, Record
-from wmrl_gym.reporting.fidelity.predictions import Prediction
+from wmrl_gym.corpus.file import Header, Record
+from wmrl_gym.runs.predicting import Prediction
 
 SCORES = {"valid": 0.8, "runtime_error": 0.1, "invalid_submission": 0.2, "timeout": 0.1}
 

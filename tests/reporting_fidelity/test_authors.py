@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from wmrl_gym.corpus.authors import WRITERS, write_draft
+from wmrl_gym.corpus.mutations import mutate
+from wmrl_gym.corpus.reference_scripts import reference_recipes, reference_script
 from wmrl_gym.envs.mle_dojo.catalogue import CATALOGUE, prepare
 from wmrl_gym.envs.mle_dojo.catalogue.leaderboards import leaderboard_file
 from wmrl_gym.envs.mle_dojo.competition import Competition, load_competition
-from wmrl_gym.reporting.fidelity.authors import WRITERS, write_draft
-from wmrl_gym.reporting.fidelity.mutations import mutate
-from wmrl_gym.reporting.fidelity.reference_scripts import reference_recipes, reference_script
 
 TASKS = ("diabetes_progression", "titanic_survival", "first_name_gender", "digits_8x8")
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.reporting_fidelity.made import predicted, record
 from wmrl_gym.reporting.fidelity.checks import check_fidelity, true_check
-from wmrl_gym.world_models.verdicts import Check
+from wmrl_gym.scriptcheck.verdicts import Check
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.reporting_fidelity.made import record
 from wmrl_gym.core import Outcome, Submission
-from wmrl_gym.reporting.fidelity.confirming import confirm_timeouts
+from wmrl_gym.corpus.timeouts import confirm_timeouts
 
 
 class Scripted:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.reporting_fidelity.made import header, record
-from wmrl_gym.reporting.fidelity.corpus_file import CorpusError, read_corpus, write_corpus
+from wmrl_gym.corpus.file import CorpusError, read_corpus, write_corpus
 
 
 @pytest.mark.parametrize("name", ["corpus.jsonl", "corpus.jsonl.gz"])

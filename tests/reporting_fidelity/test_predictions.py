@@ -8,8 +8,8 @@ import pytest
 
 from wmrl_gym.core import Outcome, Submission, WorldModel, WorldModelError
 from wmrl_gym.reporting.fidelity.assessment import cost
-from wmrl_gym.reporting.fidelity.predictions import Prediction, predict_all, status_ranking
-from wmrl_gym.reporting.work_file import OtherWork, WorkFile
+from wmrl_gym.runs.predicting import Prediction, predict_all, status_ranking
+from wmrl_gym.runs.records.work_file import OtherWork, WorkFile
 
 SUBMISSIONS = [Submission("t", f"x = {i}") for i in range(7)]
 

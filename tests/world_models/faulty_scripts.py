@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.world_models.sound_scripts import HEAD
-from wmrl_gym.world_models.verdicts import Check
+from wmrl_gym.scriptcheck.verdicts import Check
 
 FAULTY: dict[Check, list[tuple[str, str]]] = {check: [] for check in Check}
 """check -> [(world, script)]"""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from wmrl_gym.world_models.engines.engine import Answer, Prompt, Sampling
+from wmrl_gym.engines.engine import Answer, Prompt, Sampling
 from wmrl_gym.world_models.llm_static_checker.prompting import prompt_text
 from wmrl_gym.world_models.llm_static_checker.schemas import questions
 

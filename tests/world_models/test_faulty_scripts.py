@@ -10,8 +10,8 @@ from tests.world_models.faulty_scripts import FAULTY
 from tests.world_models.reality import Reality, run_for_real
 from tests.world_models.worlds import World
 from wmrl_gym.core import Outcome, Submission
+from wmrl_gym.scriptcheck.verdicts import Check
 from wmrl_gym.world_models.static_analysis import StaticAnalysis
-from wmrl_gym.world_models.verdicts import Check
 
 CASES = [(check, world, script) for check, cases in FAULTY.items() for world, script in cases]
 

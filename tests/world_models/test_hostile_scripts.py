@@ -10,10 +10,10 @@ import pytest
 
 from tests.world_models.worlds import World
 from wmrl_gym.core import Submission
+from wmrl_gym.scriptcheck.language.interpreter import Interpreter
+from wmrl_gym.scriptcheck.limits import MAX_SOURCE
+from wmrl_gym.scriptcheck.values import Const
 from wmrl_gym.world_models.static_analysis import StaticAnalysis
-from wmrl_gym.world_models.static_analysis.interpreter import Interpreter
-from wmrl_gym.world_models.static_analysis.limits import MAX_SOURCE
-from wmrl_gym.world_models.static_analysis.values import Const
 
 _SECONDS = 20
 _BYTES = 3 << 30
@@ -26,7 +26,7 @@ from pathlib import Path
 from tests.world_models.worlds import houses
 from wmrl_gym.core import Submission
 from wmrl_gym.world_models.static_analysis import StaticAnalysis
-from wmrl_gym.world_models.static_analysis.semantics import load_semantics
+from wmrl_gym.scriptcheck.semantics import load_semantics
 
 load_semantics()
 overview = houses(Path(sys.argv[1])).overview
@@ -114,7 +114,7 @@ def test_a_script_too_long_to_parse_has_no_score(worlds: dict[str, World]) -> No
 
 
 def test_a_script_that_takes_too_long_has_no_score(worlds: dict[str, World], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wmrl_gym.world_models.static_analysis.limits.MAX_SECONDS", 0.0)
+    monkeypatch.setattr("wmrl_gym.scriptcheck.limits.MAX_SECONDS", 0.0)
     script = "x = 1\n" * 300
     outcome = StaticAnalysis().predict([Submission("houses", script, {"overview": worlds["houses"].overview})])[0]
     assert outcome.score is None and "took more than" in outcome.details["verdicts"][0]["reason"]
@@ -143,7 +143,7 @@ def test_a_script_that_takes_too_long_has_no_score(worlds: dict[str, World], mon
 def test_ordinary_constants_are_still_computed(expression: str) -> None:
     import ast
 
-    from wmrl_gym.world_models.static_analysis.semantics import load_semantics
+    from wmrl_gym.scriptcheck.semantics import load_semantics
 
     load_semantics()
     found = Interpreter(None).eval(ast.parse(expression, mode="eval").body)

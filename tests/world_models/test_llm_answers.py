@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from tests.world_models.scripted_engine import KEY_ERROR, MID, PASS, VALID, ScriptedEngine
 from tests.world_models.worlds import World
 from wmrl_gym.core import Submission
-from wmrl_gym.world_models.engines.engine import Answer
+from wmrl_gym.engines.engine import Answer
+from wmrl_gym.scriptcheck.verdicts import Check
 from wmrl_gym.world_models.llm_static_checker import LLMStaticChecker
 from wmrl_gym.world_models.llm_static_checker.readings import Reading, read_answer
 from wmrl_gym.world_models.llm_static_checker.schemas import answer_schema, questions
-from wmrl_gym.world_models.verdicts import Check
 
 FAIL = json.dumps(KEY_ERROR)
 OK = json.dumps(PASS)

@@ -10,12 +10,12 @@ from tests.world_models.scripted_engine import KEY_ERROR, MID, PASS, VALID, Scri
 from tests.world_models.sound_scripts import HEAD
 from tests.world_models.worlds import World
 from wmrl_gym.core import Outcome, Submission, WorldModel, WorldModelError
-from wmrl_gym.world_models.engines.engine import Answer, Engine, Sampling
+from wmrl_gym.engines.engine import Answer, Engine, Sampling
+from wmrl_gym.scriptcheck.verdicts import Check
 from wmrl_gym.world_models.llm_static_checker import LLMStaticChecker
 from wmrl_gym.world_models.llm_static_checker.readings import Reading
 from wmrl_gym.world_models.llm_static_checker.voting import vote
 from wmrl_gym.world_models.static_analysis import StaticAnalysis
-from wmrl_gym.world_models.verdicts import Check
 
 SOUND = HEAD + "out = test[['id']].assign(price=1.0)\nout.to_csv(SUBMISSION_PATH, index=False)\n"
 NO_SENSE = "I am not sure about this one."

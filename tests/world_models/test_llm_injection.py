@@ -11,7 +11,7 @@ from tests.world_models.scripted_engine import KEY_ERROR, MID, PASS, ScriptedEng
 from tests.world_models.sound_scripts import HEAD
 from tests.world_models.worlds import World
 from wmrl_gym.core import Outcome, Submission
-from wmrl_gym.world_models.engines.engine import Prompt, Sampling
+from wmrl_gym.engines.engine import Prompt, Sampling
 from wmrl_gym.world_models.llm_static_checker import LLMStaticChecker
 from wmrl_gym.world_models.llm_static_checker.injection import defang, suspicious_strings
 from wmrl_gym.world_models.llm_static_checker.listing import listing

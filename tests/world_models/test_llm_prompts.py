@@ -15,8 +15,8 @@ import pytest
 from tests.world_models.sound_scripts import HEAD
 from tests.world_models.worlds import World
 from wmrl_gym.core import fingerprint
-from wmrl_gym.envs.mle_dojo.overview import Overview
-from wmrl_gym.world_models.engines.engine import Prompt
+from wmrl_gym.engines.engine import Prompt
+from wmrl_gym.scriptcheck.overview import Overview
 from wmrl_gym.world_models.llm_static_checker.listing import listing, source_lines, without_comments
 from wmrl_gym.world_models.llm_static_checker.prompting import PROMPT_VERSION, Prompter, overview_text, prompt_text
 from wmrl_gym.world_models.llm_static_checker.schemas import questions

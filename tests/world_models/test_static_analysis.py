@@ -10,8 +10,8 @@ import pytest
 from tests.world_models.sound_scripts import HEAD, SOUND
 from tests.world_models.worlds import World
 from wmrl_gym.core import Outcome, Submission, WorldModel
+from wmrl_gym.scriptcheck.verdicts import Check
 from wmrl_gym.world_models.static_analysis import StaticAnalysis
-from wmrl_gym.world_models.verdicts import Check
 
 
 def _predict(worlds: dict[str, World], script: str, **options: object) -> Outcome:

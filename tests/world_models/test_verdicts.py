@@ -3,15 +3,8 @@ from __future__ import annotations
 import pytest
 
 from wmrl_gym.envs.mle_dojo.ladder import RewardLadder, Status
-from wmrl_gym.world_models.verdicts import (
-    QUALITY_BUCKETS,
-    RUNTIME_CHECKS,
-    Check,
-    Verdict,
-    aggregate,
-    first_failure,
-    quality_bucket,
-)
+from wmrl_gym.scriptcheck.verdicts import RUNTIME_CHECKS, Check, Verdict
+from wmrl_gym.world_models.verdicts import QUALITY_BUCKETS, aggregate, first_failure, quality_bucket
 
 LADDER = RewardLadder()
 

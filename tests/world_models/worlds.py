@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
-from wmrl_gym.envs.mle_dojo.overview import Modality, Overview, SubmissionContract
 from wmrl_gym.envs.mle_dojo.scanning import scan_public_data
+from wmrl_gym.scriptcheck.overview import Modality, Overview, SubmissionContract
 
 
 @dataclasses.dataclass(frozen=True)

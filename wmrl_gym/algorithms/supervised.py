@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from wmrl_gym.engines.conversation import ConversationTurns
 from wmrl_gym.policies.causal_lm import CausalLMPolicy
-from wmrl_gym.policies.conversation import ConversationTurns
 
 Batch = TypeVar("Batch")
 

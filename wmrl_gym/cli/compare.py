@@ -16,11 +16,7 @@ from typing import Any
 
 from rich.console import Console
 
-from wmrl_gym.cli.assembly import prepare_torch
-from wmrl_gym.cli.compare_arms import Plan
 from wmrl_gym.cli.compare_progress import SliceDisplay, time_left
-from wmrl_gym.cli.output_folder import make_output_folder
-from wmrl_gym.cli.stopping import StopRequested
 from wmrl_gym.cli.train import Run, check
 from wmrl_gym.configs.validation import ConfigError
 from wmrl_gym.core import fingerprint
@@ -28,10 +24,14 @@ from wmrl_gym.reporting.comparison import compare_arms
 from wmrl_gym.reporting.comparison_curve import Curve, read_curve
 from wmrl_gym.reporting.comparison_plot import plot
 from wmrl_gym.reporting.comparison_text import latex, markdown, to_data
-from wmrl_gym.reporting.differences import differences
-from wmrl_gym.reporting.metrics import read_metrics
 from wmrl_gym.reporting.progress import duration
-from wmrl_gym.reporting.run_directory import DamagedRun, RunDirectory, write_atomically
+from wmrl_gym.runs.arms import Plan
+from wmrl_gym.runs.assembly import prepare_torch
+from wmrl_gym.runs.output_folder import make_output_folder
+from wmrl_gym.runs.records.differences import differences
+from wmrl_gym.runs.records.metrics import read_metrics
+from wmrl_gym.runs.records.run_directory import DamagedRun, RunDirectory, write_atomically
+from wmrl_gym.runs.stopping import StopRequested
 
 
 def compare(plan: Plan, command: str) -> int:

@@ -7,9 +7,9 @@ from typing import Any
 
 from rich.console import Console
 
-from wmrl_gym.cli.compare_arms import Plan
-from wmrl_gym.reporting.metrics import read_metrics
-from wmrl_gym.reporting.run_directory import RunDirectory, during
+from wmrl_gym.runs.arms import Plan
+from wmrl_gym.runs.records.metrics import read_metrics
+from wmrl_gym.runs.records.run_directory import RunDirectory, during
 
 
 class SliceDisplay:

@@ -61,14 +61,14 @@ def _of_its_run(plain: dict[str, Any]) -> dict[str, Any]:
     if plain["run"] is None:
         return {}
     from wmrl_gym.cli.evaluate import resolved
-    from wmrl_gym.reporting.run_directory import RunDirectory
+    from wmrl_gym.runs.records.run_directory import RunDirectory
 
     config = to_dataclass(EvaluateConfig, plain)
     return resolved(config, plain, RunDirectory.open(Path(plain["run"])))[1]
 
 
 def _compare(options: argparse.Namespace) -> int:
-    from wmrl_gym.cli.compare_arms import plan_comparison, show_plan
+    from wmrl_gym.runs.arms import plan_comparison, show_plan
 
     plan = plan_comparison(options.overrides, options.config_dir)
     if options.show:

@@ -11,18 +11,18 @@ from typing import Any
 
 from rich.console import Console
 
-from wmrl_gym.cli.assembly import Domain, executor_for, prepare_torch
-from wmrl_gym.cli.output_folder import make_output_folder
 from wmrl_gym.configs.fidelity_schema import CorpusConfig
 from wmrl_gym.configs.validation import ConfigError, unknown_key
+from wmrl_gym.corpus.authors import WRITERS
+from wmrl_gym.corpus.file import Header, Record, read_corpus, write_corpus
+from wmrl_gym.corpus.timeouts import confirm_timeouts
+from wmrl_gym.corpus.writing import BLOCK, Agent, Plan, write_blocks
 from wmrl_gym.envs.mle_dojo.env import MLEDojoEnv
 from wmrl_gym.execution.environment import installed_versions
 from wmrl_gym.execution.limits import SandboxLimits
-from wmrl_gym.reporting.fidelity.authors import WRITERS
-from wmrl_gym.reporting.fidelity.confirming import confirm_timeouts
-from wmrl_gym.reporting.fidelity.corpus_file import Header, Record, data_digest, read_corpus, write_corpus
-from wmrl_gym.reporting.fidelity.corpus_writing import BLOCK, Agent, Plan, write_blocks
-from wmrl_gym.reporting.work_file import OtherWork, WorkFile
+from wmrl_gym.runs.assembly import Domain, executor_for, prepare_torch
+from wmrl_gym.runs.output_folder import make_output_folder
+from wmrl_gym.runs.records.work_file import OtherWork, WorkFile
 
 _DRAWING = ("seed", "count", "authors", "agent", "policy", "tasks", "env")
 """The settings that decide what is drawn and what comes of it."""
@@ -102,7 +102,7 @@ def circumstances(environment: MLEDojoEnv, config: dict[str, Any]) -> Header:
     limits = getattr(environment.runner, "sandbox_limits", None) or SandboxLimits()
     return Header(
         config=config,
-        data={name: data_digest(competition) for name, competition in sorted(environment.competitions.items())},
+        data=environment.data_digests(),
         ladder=dataclasses.asdict(environment.ladder),
         limits=dataclasses.asdict(limits),
         versions={"python": platform.python_version(), **installed_versions()},

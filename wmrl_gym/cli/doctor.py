@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from wmrl_gym.reporting.run_directory import versions
+from wmrl_gym.execution.cores import usable_cores
+from wmrl_gym.runs.records.run_directory import versions
 from wmrl_gym.version import __version__
 
 _CORE = (
@@ -71,17 +72,13 @@ def doctor() -> int:
     return 0 if isolated else 2
 
 
-def usable_cores() -> int:
-    """Cores this process may use, which in a container can be fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _isolation() -> tuple[bool, str]:
-    from wmrl_gym.execution.sandbox import Sandbox, SandboxUnavailable
+    from wmrl_gym.execution.isolation import SandboxUnavailable
+    from wmrl_gym.execution.probe import probe
 
     try:
-        report = Sandbox.probe()
-        Sandbox.probe("warm")
+        report = probe()
+        probe("warm")
     except SandboxUnavailable as error:
         return False, str(error).removeprefix("wmrl: ")
     stack = ", ".join(f"{name} {version}" for name, version in report.versions.items())

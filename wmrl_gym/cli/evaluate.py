@@ -14,16 +14,16 @@ from rich.console import Console
 from wmrl_gym.algorithms.checkpoint import checkpoints, latest_checkpoint, load_checkpoint, load_latest_checkpoint
 from wmrl_gym.algorithms.evaluation import Evaluation, check_beginning, turn_values
 from wmrl_gym.algorithms.evaluation import evaluate as evaluate_policy
-from wmrl_gym.cli.assembly import Domain, executor_for, prepare_torch
-from wmrl_gym.cli.decisive import decisive
-from wmrl_gym.cli.output_folder import make_output_folder
 from wmrl_gym.configs.schema import EvaluateConfig, TrainConfig
 from wmrl_gym.configs.validation import ConfigError
 from wmrl_gym.core import Executor, Trajectory
 from wmrl_gym.reporting.evaluation_files import show, write_evaluation
 from wmrl_gym.reporting.evaluation_tables import EvaluationTables, evaluation_tables
-from wmrl_gym.reporting.run_directory import RunDirectory
-from wmrl_gym.reporting.work_file import WorkFile
+from wmrl_gym.runs.assembly import Domain, executor_for, prepare_torch
+from wmrl_gym.runs.evaluation_key import evaluation_key
+from wmrl_gym.runs.output_folder import make_output_folder
+from wmrl_gym.runs.records.run_directory import RunDirectory
+from wmrl_gym.runs.records.work_file import WorkFile
 
 _SETTINGS = ("policy", "env", "tasks", "evaluation", "execution", "seed")
 """What a result is written down with."""
@@ -71,7 +71,7 @@ def evaluate(config: EvaluateConfig, plain: Mapping[str, Any]) -> int:
         name, stem = f"{run.path.name}, {checkpoint.name}", _stem(checkpoint, config.seed)
     place: AbstractContextManager[WorkFile | None] = nullcontext()
     if folder is not None:
-        place = WorkFile(folder / f"{stem}{_PART}", decisive(config, settings, domain, threads, checkpoint))
+        place = WorkFile(folder / f"{stem}{_PART}", evaluation_key(config, settings, domain, threads, checkpoint))
     with place as work:
         if work is not None and work.portions:
             console.print(f"going on with what is saved in {work.path}", highlight=False, soft_wrap=True)

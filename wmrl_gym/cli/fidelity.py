@@ -9,20 +9,20 @@ from typing import Any
 
 from rich.console import Console
 
-from wmrl_gym.cli.assembly import Domain
 from wmrl_gym.cli.corpus import circumstances, mle_dojo_environments
-from wmrl_gym.cli.output_folder import make_output_folder
 from wmrl_gym.configs.fidelity_schema import FidelityConfig
 from wmrl_gym.core import Submission, WorldModel
+from wmrl_gym.corpus.file import Corpus, CorpusError, Header, Record, read_corpus
 from wmrl_gym.envs.mle_dojo.env import MLEDojoEnv
 from wmrl_gym.reporting.fidelity.assessment import assess
-from wmrl_gym.reporting.fidelity.corpus_file import Corpus, CorpusError, Header, Record, read_corpus
 from wmrl_gym.reporting.fidelity.document import markdown
 from wmrl_gym.reporting.fidelity.figure import draw
-from wmrl_gym.reporting.fidelity.predictions import Prediction, predict_all
-from wmrl_gym.reporting.run_directory import write_atomically
 from wmrl_gym.reporting.svg_figure import require_matplotlib
-from wmrl_gym.reporting.work_file import WorkFile
+from wmrl_gym.runs.assembly import Domain
+from wmrl_gym.runs.output_folder import make_output_folder
+from wmrl_gym.runs.predicting import Prediction, predict_all
+from wmrl_gym.runs.records.run_directory import write_atomically
+from wmrl_gym.runs.records.work_file import WorkFile
 
 
 def fidelity(config: FidelityConfig, plain: dict[str, Any]) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wmrl_gym.reporting.report import build_page, load_runs
-from wmrl_gym.reporting.run_directory import write_atomically
+from wmrl_gym.runs.records.run_directory import write_atomically
 
 
 def report(paths: Sequence[Path], output: Path | None, trajectories: int | None) -> int:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from wmrl_gym.cli.assembly import prepare_torch
-from wmrl_gym.cli.output_folder import make_output_folder
 from wmrl_gym.configs.schema import SupervisedConfig
 from wmrl_gym.configs.validation import ConfigError
 from wmrl_gym.reporting.progress import Progress
+from wmrl_gym.runs.assembly import prepare_torch
+from wmrl_gym.runs.output_folder import make_output_folder
 
 if TYPE_CHECKING:
     from wmrl_gym.policies.causal_lm import CausalLMPolicy
@@ -33,9 +33,9 @@ def cold_start(config: SupervisedConfig) -> int:
         ConfigError: if settings contradict each other.
     """
     from wmrl_gym.algorithms.supervised import SupervisedStep, fine_tune
+    from wmrl_gym.corpus.generator.tasks import training_tasks
     from wmrl_gym.policies.nano import load_nano_agent
-    from wmrl_gym.policies.nano_corpus.new_agent import corpus, new_nano_agent
-    from wmrl_gym.policies.nano_corpus.tasks import training_tasks
+    from wmrl_gym.policies.nano_new_agent import corpus, new_nano_agent
 
     _check(config)
     if config.demonstrations is not None:
@@ -56,7 +56,7 @@ def cold_start(config: SupervisedConfig) -> int:
     with Progress(settings.steps, _COLUMNS, console) as progress:
         progress.stage("reading the training competitions")
         if config.overview_style == "full":
-            from wmrl_gym.policies.nano_corpus.full_style import full_corpus, full_tasks
+            from wmrl_gym.corpus.generator.full_style import full_corpus, full_tasks
 
             told = full_tasks(config.data_root)
             tasks = [task.facts for task in told]

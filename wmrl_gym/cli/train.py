@@ -10,19 +10,19 @@ from typing import Any, Protocol
 from rich.console import Console
 
 from wmrl_gym.algorithms.wmrl_grpo import WMRLGRPO
-from wmrl_gym.cli.assembly import Domain, executor_for, prepare_torch
 from wmrl_gym.cli.evaluate import as_data, evaluate_held_out
-from wmrl_gym.cli.output_folder import make_output_folder
-from wmrl_gym.cli.stopping import GracefulStop, StopRequested
 from wmrl_gym.configs.schema import TrainConfig
 from wmrl_gym.configs.validation import ConfigError
 from wmrl_gym.core import Executor
 from wmrl_gym.proxy import RewardProxy, RewardProxyVectorEnv
-from wmrl_gym.reporting.metrics import JSONLMetrics, MetricsLog, TensorBoardMetrics, read_metrics
 from wmrl_gym.reporting.progress import Progress
-from wmrl_gym.reporting.run_directory import RunDirectory, during
 from wmrl_gym.reporting.table import Cost, FinalTable, LanguageModelCost, measures_of, tasks_without_result
-from wmrl_gym.reporting.trajectories import TrajectoryRecorder
+from wmrl_gym.runs.assembly import Domain, executor_for, prepare_torch
+from wmrl_gym.runs.output_folder import make_output_folder
+from wmrl_gym.runs.records.metrics import JSONLMetrics, MetricsLog, TensorBoardMetrics, read_metrics
+from wmrl_gym.runs.records.run_directory import RunDirectory, during
+from wmrl_gym.runs.records.trajectories import TrajectoryRecorder
+from wmrl_gym.runs.stopping import GracefulStop, StopRequested
 
 COLUMNS = (
     ("reward", "reward"),

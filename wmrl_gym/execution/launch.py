@@ -18,7 +18,7 @@ from wmrl_gym.execution import bubblewrap
 from wmrl_gym.execution.foreign_uid import as_other_uid, reachable, slot_uid, staging
 from wmrl_gym.execution.isolation import SandboxUnavailable, find_bubblewrap, remedy
 from wmrl_gym.execution.limits import SandboxLimits
-from wmrl_gym.execution.strays import kill_stray_starts
+from wmrl_gym.execution.stray_processes import kill_stray_starts
 
 START_SECONDS = 60.0
 """How long bubblewrap and the interpreter may take to start before that counts as a fault of this machine."""

@@ -8,14 +8,12 @@ import os
 import secrets
 import socket
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Literal
 
 from wmrl_gym.execution.isolation import SandboxUnavailable, remedy
-
-if TYPE_CHECKING:
-    from wmrl_gym.execution.sandbox import Sandbox
+from wmrl_gym.execution.limits import SandboxLimits
+from wmrl_gym.execution.sandbox import Sandbox
 
 SCIENTIFIC_STACK = ("numpy", "pandas", "sklearn")
 
@@ -76,8 +74,10 @@ class ProbeReport:
     """Wall-clock seconds, imports included."""
 
 
-def probe(make_sandbox: Callable[[], Sandbox]) -> ProbeReport:
-    """Run a script that tries to reach what it must not.
+def probe(start: Literal["fresh", "warm"] = "fresh") -> ProbeReport:
+    """Try on this machine whether scripts run and are isolated: one of them tries to reach what it must not.
+
+    It takes about two seconds. There is no weaker fallback.
 
     Raises:
         SandboxUnavailable: if scripts cannot be run, or not be isolated, with the remedy.
@@ -99,7 +99,7 @@ def probe(make_sandbox: Callable[[], Sandbox]) -> ProbeReport:
         )
         os.environ["WMRL_PROBE_SECRET"] = secret
         try:
-            result = make_sandbox().run(script, home / "public")
+            result = Sandbox(SandboxLimits(wall_seconds=60.0), start=start).run(script, home / "public")
         finally:
             del os.environ["WMRL_PROBE_SECRET"]
     if result.status == "infrastructure_error":

@@ -17,13 +17,12 @@ from pathlib import Path
 from typing import Literal
 
 from wmrl_gym.execution import bubblewrap
-from wmrl_gym.execution.harvest import read_submission
 from wmrl_gym.execution.isolation import SandboxUnavailable, interpreter_prefixes
 from wmrl_gym.execution.launch import Box, FreshScript, Script, open_box
+from wmrl_gym.execution.leftover_files import read_submission
 from wmrl_gym.execution.limits import RunStatus, SandboxLimits, SandboxResult
 from wmrl_gym.execution.memory import MemoryLimit, limit_memory
 from wmrl_gym.execution.output import HeadAndTail
-from wmrl_gym.execution.probe import ProbeReport, probe
 from wmrl_gym.execution.seccomp import filter_program
 from wmrl_gym.execution.warm import IDLE_COMMAND, PRELOAD, shared_zygote
 
@@ -96,15 +95,6 @@ class Sandbox:
             )
         finally:
             memory.close()
-
-    @classmethod
-    def probe(cls, start: Literal["fresh", "warm"] = "fresh") -> ProbeReport:
-        """Try on this machine whether scripts run and are isolated; about two seconds.
-
-        Raises:
-            SandboxUnavailable: if not, with the exact remedy. There is no weaker fallback.
-        """
-        return probe(lambda: cls(SandboxLimits(wall_seconds=60.0), start=start))
 
     @contextlib.contextmanager
     def _script(self, view: bubblewrap.View) -> Iterator[tuple[Box, Script]]:

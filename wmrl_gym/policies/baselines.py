@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from wmrl_gym.core import Decision
+from wmrl_gym.corpus.generator.authors import Author, draw_plan
+from wmrl_gym.corpus.generator.conversations import fenced
+from wmrl_gym.corpus.generator.estimators import estimators_for
+from wmrl_gym.corpus.generator.facts import TaskFacts, parse_facts
+from wmrl_gym.corpus.generator.scripts import VERSED, Plan, render_plan
 from wmrl_gym.policies.acting import ActingPolicy, text_decision
-from wmrl_gym.policies.nano_corpus.authors import Author, draw_plan
-from wmrl_gym.policies.nano_corpus.conversations import fenced
-from wmrl_gym.policies.nano_corpus.estimators import estimators_for
-from wmrl_gym.policies.nano_corpus.facts import TaskFacts, parse_facts
-from wmrl_gym.policies.nano_corpus.scripts import VERSED, Plan, render_plan
 
 REQUEST = "<action>request_info</action>"
 """An answer that runs nothing."""

@@ -16,9 +16,9 @@ import torch
 from transformers.cache_utils import DynamicCache
 
 from wmrl_gym.core import Decision
-from wmrl_gym.policies.conversation import Conversation, stop_tokens
-from wmrl_gym.policies.decoding import Sampled, forward_with_shared_prompts, sample
-from wmrl_gym.policies.packing import pack
+from wmrl_gym.engines.conversation import Conversation, stop_tokens
+from wmrl_gym.engines.decoding import Sampled, forward_with_shared_prompts, sample
+from wmrl_gym.engines.packing import pack
 
 
 class CausalLMPolicy:

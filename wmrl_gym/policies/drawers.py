@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from wmrl_gym.policies.minivla.loading import load_minivla, save_minivla
+from wmrl_gym.policies.minivla.loading import load_minivla
 from wmrl_gym.policies.minivla.policy import MiniVLAPolicy
 from wmrl_gym.policies.minivla.tiny import tiny_minivla
 
@@ -54,4 +54,4 @@ def save_drawer_agent(policy: MiniVLAPolicy, directory: str | Path) -> None:
     """Write a checkpoint in half precision: half the size, and close enough to go on from."""
     half = copy.copy(policy)
     half.model = copy.deepcopy(policy.model).half()
-    save_minivla(half, directory)
+    half.save_pretrained(directory)

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wmrl_gym.core import Decision, fingerprint
+from wmrl_gym.engines.engine import Answer, Message, Prompt, Sampling
+from wmrl_gym.engines.openai_engine import OpenAIEngine
 from wmrl_gym.policies.acting import ActingPolicy, UnansweredDecision, text_decision, unanswered
-from wmrl_gym.world_models.engines.engine import Answer, Message, Prompt, Sampling
-from wmrl_gym.world_models.engines.openai_engine import OpenAIEngine
 
 
 class EndpointError(RuntimeError):

@@ -47,7 +47,7 @@ def new_nano_model(tokenizer: Any, seed: int = 0) -> Any:
     """
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    from wmrl_gym.policies.nano_corpus.induction import plant_induction
+    from wmrl_gym.policies.nano_induction import plant_induction
 
     torch.manual_seed(seed)
     config = LlamaConfig(

@@ -21,13 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmrl_gym.core import Decision
+from wmrl_gym.engines.decoding import Sampled
 from wmrl_gym.policies.causal_lm import CausalLMPolicy, load_causal_lm
-from wmrl_gym.policies.decoding import Sampled
 
 if TYPE_CHECKING:
     import torch
 
-    from wmrl_gym.world_models.engines.vllm_engine import VLLMEngine
+    from wmrl_gym.engines.vllm_engine import VLLMEngine
 
 LOG_PROBS_MODE = "processed_logprobs"
 """vLLM's name for log-probabilities at the sampling temperature; its default gives those at temperature 1."""
@@ -237,7 +237,7 @@ def load_vllm_policy(
             "a policy that acts through vLLM needs vLLM 0.32 or newer, which wants an environment of its own:\n"
             "  docs/engines.md tells how. Without it, policy=causal_lm generates with transformers."
         )
-    from wmrl_gym.world_models.engines.vllm_engine import VLLMEngine
+    from wmrl_gym.engines.vllm_engine import VLLMEngine
 
     settings: dict[str, Any] = {"logprobs_mode": LOG_PROBS_MODE}
     if lora_rank is not None:

@@ -9,8 +9,8 @@ from typing import Any
 
 from wmrl_gym.reporting.bootstrap import Values
 from wmrl_gym.reporting.comparison_training import TrainingEnd, training_end
-from wmrl_gym.reporting.metrics import read_metrics
-from wmrl_gym.reporting.run_directory import DamagedRun, RunDirectory
+from wmrl_gym.runs.records.metrics import read_metrics
+from wmrl_gym.runs.records.run_directory import DamagedRun, RunDirectory
 
 AXES = {"executed_seconds": "executed seconds", "executions": "executions", "seconds": "wall-clock seconds"}
 """What training costs: seconds that executions took, added up over those that ran at the same time; their number; and

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from wmrl_gym.reporting.evaluation_tables import EvaluationTables
 from wmrl_gym.reporting.markup import latex_escaped, latex_row, markdown_table
-from wmrl_gym.reporting.run_directory import write_atomically
+from wmrl_gym.runs.records.run_directory import write_atomically
 
 MOST_TURNS = 8
 """Episodes of more turns (chunks of a robot's actions) are shown turn by turn in the JSON file only."""

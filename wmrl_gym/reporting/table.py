@@ -14,7 +14,7 @@ from rich.table import Table
 from wmrl_gym.reporting.bootstrap import Interval, Values, category_weights, difference_interval, mean_interval
 from wmrl_gym.reporting.markup import markdown_table
 from wmrl_gym.reporting.notation import Notation, are_successes, notation_of
-from wmrl_gym.reporting.run_directory import RunDirectory, write_atomically
+from wmrl_gym.runs.records.run_directory import RunDirectory, write_atomically
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The eight checks of a world model, the verdict each one gives, and how verdicts become a status and a score.
+"""How the verdicts of the eight checks become a status and a score.
 
 Any world model of scripts speaks this language, whether its verdicts come from static analysis or from a language
 model (paper, "The world model"): so that they can be compared check by check, and share one aggregation.
@@ -6,35 +6,10 @@ model (paper, "The world model"): so that they can be compared check by check, a
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
-from typing import Any
 
 from wmrl_gym.envs.mle_dojo.ladder import RewardLadder, Status
-
-
-class Check(StrEnum):
-    """What can go wrong with a script, in the paper's order."""
-
-    IMPORTS_AND_NAMES = "imports_and_names"
-    API_CALLS = "api_calls"
-    FILES_AND_COLUMNS = "files_and_columns"
-    SHAPES_AND_DTYPES = "shapes_and_dtypes"
-    COMPUTE_BUDGET = "compute_budget"
-    OTHER_RUNTIME = "other_runtime"
-    SUBMISSION = "submission"
-    QUALITY = "quality"
-
-
-RUNTIME_CHECKS: tuple[Check, ...] = (
-    Check.IMPORTS_AND_NAMES,
-    Check.API_CALLS,
-    Check.FILES_AND_COLUMNS,
-    Check.SHAPES_AND_DTYPES,
-    Check.COMPUTE_BUDGET,
-    Check.OTHER_RUNTIME,
-)
+from wmrl_gym.scriptcheck.verdicts import RUNTIME_CHECKS, Check, Verdict
 
 QUALITY_BUCKETS: Mapping[str, float] = {"low": 0.05, "fair": 0.20, "mid": 0.45, "high": 0.75}
 """Percentile that stands for each bucket (paper, aggregation)."""
@@ -46,33 +21,6 @@ BUCKET_EDGES: tuple[tuple[float, str], ...] = ((0.1, "low"), (0.3, "fair"), (0.6
 def quality_bucket(percentile: float) -> str:
     """The bucket of a percentile in [0, 1]."""
     return next((name for edge, name in BUCKET_EDGES if percentile < edge), "high")
-
-
-@dataclasses.dataclass(frozen=True)
-class Verdict:
-    """What one check says about one script."""
-
-    check: Check
-    passed: bool | None
-    """None is "no opinion": the check could not tell, and nothing is held against the script."""
-    confidence: float = 1.0
-    """How sure it is, 0 to 1."""
-    exception: str | None = None
-    """Class of the exception the script would die of, for example "KeyError"."""
-    second: str | None = None
-    """The second most likely class."""
-    line: int | None = None
-    """Line of the script, from 1."""
-    feedback: str = ""
-    """What the sandbox would print about it."""
-    reason: str = ""
-    """Why, in one or two sentences."""
-    order: int = 0
-    """Position of the fault in the order of execution: of several, the script dies of the first."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain data, for `Outcome.details`."""
-        return dataclasses.asdict(self) | {"check": str(self.check)}
 
 
 def first_failure(verdicts: Sequence[Verdict]) -> Verdict | None:

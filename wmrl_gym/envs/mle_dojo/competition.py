@@ -12,6 +12,7 @@ Metrics and leaderboards that are not beside the data are looked for in MLE-Dojo
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
 import os
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from wmrl_gym.envs.mle_dojo.grading import Grade
-    from wmrl_gym.envs.mle_dojo.overview import Overview
+    from wmrl_gym.scriptcheck.overview import Overview
 
 DATA_ROOT_VARIABLE = "WMRL_DATA_ROOT"
 BOARDS = ("private", "public")
@@ -113,15 +114,36 @@ class Competition:
         return _read_table(self.name, self.public_dir / self.sample_file)
 
     @cached_property
+    def metric_works(self) -> bool:
+        """Whether the metric scores the answers themselves; if not, a failing submission proves nothing."""
+        from wmrl_gym.envs.mle_dojo.grading import metric_works
+
+        return metric_works(self)
+
+    @cached_property
     def overview(self) -> Overview:
         """The public brief, built on first use.
 
         Raises:
             OverviewError: if a part of it is missing.
         """
-        from wmrl_gym.envs.mle_dojo.overview import build_overview
+        from wmrl_gym.envs.mle_dojo.overview_building import build_overview
 
         return build_overview(self)
+
+    def data_digest(self) -> str:
+        """Hex SHA-256: tables and texts, answers and leaderboards by content, images by name.
+
+        Images are compressed differently by different versions of Pillow, so their bytes say nothing.
+        """
+        digest = hashlib.sha256()
+        for path in sorted(path for path in self.public_dir.rglob("*") if path.is_file()):
+            digest.update(str(path.relative_to(self.public_dir)).encode())
+            if path.suffix in (".csv", ".txt", ".json"):
+                digest.update(path.read_bytes())
+        digest.update(self.answers_path.read_bytes())
+        digest.update(repr([list(board.scores) for board in self.leaderboards]).encode())
+        return digest.hexdigest()
 
     def percentile(self, raw_score: float) -> float | None:
         """MLE-Dojo's HumanRank of a raw score, in [0, 1]; None without a leaderboard."""

@@ -14,8 +14,7 @@ from wmrl_gym.envs.mle_dojo.actions import Action, parse_action
 from wmrl_gym.envs.mle_dojo.competition import Competition, CompetitionError
 from wmrl_gym.envs.mle_dojo.feedback import clip_middle, render_feedback
 from wmrl_gym.envs.mle_dojo.ladder import RewardLadder, Status
-from wmrl_gym.envs.mle_dojo.overview import OverviewStyle, render_overview
-from wmrl_gym.envs.mle_dojo.overview_text import render_inventory
+from wmrl_gym.envs.mle_dojo.overview_text import OverviewStyle, render_inventory, render_overview
 from wmrl_gym.envs.mle_dojo.prompts import first_message, next_message
 from wmrl_gym.envs.mle_dojo.runner import CompetitionRunner, ScoreKind
 from wmrl_gym.envs.unicode_text import UnicodeText
@@ -128,6 +127,21 @@ class MLEDojoEnv(ExpensiveRewardEnv[str, str]):
         if not isinstance(self.runner, CompetitionRunner):
             return None
         return self.runner.environment_key(sorted(self.competitions))
+
+    def preflight(self) -> None:
+        """Run a trial script in the sandbox.
+
+        Raises:
+            SandboxUnavailable: if this machine cannot isolate scripts, with the remedy.
+        """
+        if isinstance(self.runner, CompetitionRunner):
+            from wmrl_gym.execution.probe import probe
+
+            probe(self.runner.sandbox_start)
+
+    def data_digests(self) -> dict[str, str]:
+        """Digest of all that is public in each competition, and of what its submissions are graded by."""
+        return {name: competition.data_digest() for name, competition in sorted(self.competitions.items())}
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Begin an episode.

@@ -12,14 +12,12 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from wmrl_gym.envs.mle_dojo.competition import Competition
 
 MAX_BYTES = 256 * 2**20
 MESSAGE_CHARS = 400
@@ -49,11 +47,44 @@ class Grade:
         return self.problem is None
 
 
+class Graded(Protocol):
+    """What grading needs of a competition."""
+
+    @property
+    def metric_class(self) -> Any:
+        """The competition's metric."""
+        ...
+
+    @property
+    def metric_works(self) -> bool:
+        """Whether the metric scores the answers themselves; see `metric_works`."""
+        ...
+
+    @property
+    def answers(self) -> pd.DataFrame:
+        """The private answers."""
+        ...
+
+    @property
+    def sample_submission(self) -> pd.DataFrame:
+        """The public sample submission."""
+        ...
+
+    @property
+    def submission_rows(self) -> int:
+        """How many rows a submission has."""
+        ...
+
+    def percentile(self, raw_score: float) -> float | None:
+        """Place on the leaderboard."""
+        ...
+
+
 class _Unreadable(Exception):
     """The submission is invalid before the metric sees it; the message says why."""
 
 
-def grade_submission(competition: Competition, submission_csv: bytes) -> Grade:
+def grade_submission(competition: Graded, submission_csv: bytes) -> Grade:
     """Read, validate, score and rank a submission.
 
     A submission that the metric refuses, or that makes it fail, is invalid. A metric that fails on the answers
@@ -80,7 +111,7 @@ def grade_submission(competition: Competition, submission_csv: bytes) -> Grade:
     return Grade(raw_score, competition.percentile(raw_score))
 
 
-def _read(submission_csv: bytes, competition: Competition) -> pd.DataFrame:
+def _read(submission_csv: bytes, competition: Graded) -> pd.DataFrame:
     import pandas as pd
 
     if not submission_csv.strip():
@@ -106,7 +137,7 @@ def _read(submission_csv: bytes, competition: Competition) -> pd.DataFrame:
     return submission
 
 
-def _refuse_missing(submission: pd.DataFrame, competition: Competition) -> None:
+def _refuse_missing(submission: pd.DataFrame, competition: Graded) -> None:
     """Missing predictions are refused where the answers are numbers.
 
     Many metrics average with pandas, which skips missing values: a single good guess with NaN elsewhere would win.
@@ -123,24 +154,20 @@ def _refuse_missing(submission: pd.DataFrame, competition: Competition) -> None:
             raise _Unreadable(f"column {column!r} has missing values (NaN) in {missing} of {len(submission)} rows")
 
 
-def _refused(competition: Competition, error: BaseException, message: str) -> Grade:
+def _refused(competition: Graded, error: BaseException, message: str) -> Grade:
     # By name, because the class is MLE-Dojo's own where that is installed.
     explicit = any(base.__name__ == "InvalidSubmissionError" for base in type(error).__mro__)
-    if explicit or (not isinstance(error, MemoryError | OSError) and _metric_works(competition)):
+    if explicit or (not isinstance(error, MemoryError | OSError) and competition.metric_works):
         return Grade(None, None, _short(message))
     return Grade(None, None, f"the metric failed: {type(error).__name__}", known=False)
 
 
-def _metric_works(competition: Competition) -> bool:
+def metric_works(competition: Graded) -> bool:
     """Control experiment: does the metric score the answers, or at least the sample submission?"""
-    cached: bool | None = competition.__dict__.get("_metric_works")
-    if cached is None:
-        cached = _scores(competition, competition.answers) or _scores(competition, competition.sample_submission)
-        competition.__dict__["_metric_works"] = cached
-    return cached
+    return _scores(competition, competition.answers) or _scores(competition, competition.sample_submission)
 
 
-def _scores(competition: Competition, submission: pd.DataFrame) -> bool:
+def _scores(competition: Graded, submission: pd.DataFrame) -> bool:
     metric: Any = competition.metric_class()
     try:
         with np.errstate(all="ignore"):

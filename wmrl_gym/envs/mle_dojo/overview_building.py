@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, get_args
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol, get_args
 
-from wmrl_gym.envs.mle_dojo.inventory import DataFile, Inventory
-from wmrl_gym.envs.mle_dojo.overview import Modality, Overview, OverviewError, SubmissionContract, find_table
 from wmrl_gym.envs.mle_dojo.scanning import scan_public_data
-
-if TYPE_CHECKING:
-    from wmrl_gym.envs.mle_dojo.competition import Competition
+from wmrl_gym.scriptcheck.inventory import DataFile, Inventory
+from wmrl_gym.scriptcheck.overview import Modality, Overview, SubmissionContract, find_table
 
 DESCRIPTION_TOKENS = 900
 CHARS_PER_TOKEN = 4
@@ -19,8 +18,72 @@ CHARS_PER_TOKEN = 4
 _HEADING = re.compile(r"^\s{0,3}(#{1,6}\s+(?P<hash>.+?)\s*#*|\*\*(?P<bold>[^*]+)\*\*:?)\s*$")
 
 
-def build(competition: Competition) -> Overview:
-    """See `wmrl_gym.envs.mle_dojo.overview.build_overview`."""
+class Described(Protocol):
+    """What an overview is made of: a competition's public part."""
+
+    @property
+    def name(self) -> str:
+        """The competition's name."""
+        ...
+
+    @property
+    def public_dir(self) -> Path:
+        """Folder of what an agent may see."""
+        ...
+
+    @property
+    def sample_file(self) -> str:
+        """Name of the sample submission in it."""
+        ...
+
+    @property
+    def rows_as_answers(self) -> bool:
+        """Whether a submission has as many rows as the answers, whatever the sample submission has."""
+        ...
+
+    @property
+    def submission_rows(self) -> int:
+        """How many rows a submission has."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """The whole public description."""
+        ...
+
+    @property
+    def description_path(self) -> Path:
+        """Where it lies."""
+        ...
+
+    @property
+    def metric(self) -> str:
+        """Short name of the metric."""
+        ...
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Direction of the metric."""
+        ...
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """What the competition declares of itself."""
+        ...
+
+
+class OverviewError(Exception):
+    """A part of the overview is missing from a competition's public data. Says which, and where it was looked for."""
+
+
+def build_overview(competition: Described) -> Overview:
+    """Read the public folder of a competition.
+
+    Raises:
+        OverviewError: if the description is empty, the sample submission has no columns or rows, there is no data
+            beside it, or no target column can be told.
+        ValueError: if a public table cannot be read.
+    """
     inventory = scan_public_data(competition.public_dir)
     description = competition.description.strip()
     if not description:
@@ -68,7 +131,7 @@ def _section(text: str, title: str) -> tuple[int, int]:
     return (start, position) if start >= 0 else (0, 0)
 
 
-def _contract(competition: Competition, inventory: Inventory) -> SubmissionContract:
+def _contract(competition: Described, inventory: Inventory) -> SubmissionContract:
     sample = inventory.file(competition.sample_file)
     if sample is None or not sample.columns or not sample.rows:
         raise OverviewError(
@@ -82,7 +145,7 @@ def _contract(competition: Competition, inventory: Inventory) -> SubmissionContr
     return SubmissionContract(columns, rows, next((name for name in columns if name in known), columns[0]))
 
 
-def _target_columns(competition: Competition, inventory: Inventory, contract: SubmissionContract) -> tuple[str, ...]:
+def _target_columns(competition: Described, inventory: Inventory, contract: SubmissionContract) -> tuple[str, ...]:
     """Train minus test columns; without a test table, what the submission asks for."""
     train, test = find_table(inventory, "train"), find_table(inventory, "test")
     asked = tuple(name for name in contract.columns if name != contract.id_column)
@@ -104,7 +167,7 @@ def _target_columns(competition: Competition, inventory: Inventory, contract: Su
 
 
 def _modality(
-    competition: Competition, inventory: Inventory, targets: tuple[str, ...], contract: SubmissionContract
+    competition: Described, inventory: Inventory, targets: tuple[str, ...], contract: SubmissionContract
 ) -> Modality:
     """What the competition declares, else a guess by the data: images, long texts, or plain columns."""
     declared = str(competition.metadata.get("category", "")).lower()

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
-from wmrl_gym.envs.mle_dojo.inventory import Column, DataFile, Inventory
-from wmrl_gym.envs.mle_dojo.overview import Overview, OverviewStyle
+from wmrl_gym.scriptcheck.inventory import Column, DataFile, Inventory
+from wmrl_gym.scriptcheck.overview import Overview
+
+OverviewStyle = Literal["full", "compact"]
 
 DEFAULT_CHARS = {"full": 8000, "compact": 600}
 MAX_LISTED_COLUMNS = 60
 NUMERIC_DTYPES = ("int64", "float64", "bool")
 
 
-def render(overview: Overview, style: OverviewStyle = "full", max_chars: int | None = None) -> str:
-    """See `wmrl_gym.envs.mle_dojo.overview.render_overview`."""
+def render_overview(overview: Overview, style: OverviewStyle = "full", max_chars: int | None = None) -> str:
+    """Overview as text, at most `max_chars` characters (default 8000 in full, 600 compact).
+
+    Too long a text loses its least important parts first: long lists of columns, then the end of the description.
+
+    Raises:
+        ValueError: for an unknown style.
+    """
     if style not in DEFAULT_CHARS:
         raise ValueError(f"overview style {style!r} is unknown: use 'full' or 'compact'")
     limit = DEFAULT_CHARS[style] if max_chars is None else max_chars

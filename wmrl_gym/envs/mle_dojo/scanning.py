@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from wmrl_gym.envs.mle_dojo.inventory import Column, DataFile, Inventory
+from wmrl_gym.scriptcheck.inventory import Column, DataFile, Inventory
 
 if TYPE_CHECKING:
     import pandas as pd

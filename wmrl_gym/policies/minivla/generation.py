@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from wmrl_gym.policies.decoding import choose, sampling_cache
+from wmrl_gym.engines.decoding import choose, sampling_cache
 from wmrl_gym.policies.minivla.action_tokens import ActionCodec
 from wmrl_gym.policies.minivla.model import Context, MiniVLAModel
 

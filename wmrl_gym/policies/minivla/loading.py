@@ -1,8 +1,7 @@
-"""Loading and saving: folders of this library, and (through `stanford_checkpoint`) those Stanford published."""
+"""Loading: folders of this library, and (through `stanford_checkpoint`) those Stanford published."""
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,50 +16,8 @@ from wmrl_gym.policies.minivla.action_vq import ActionVQ, VQActions
 from wmrl_gym.policies.minivla.images import CROP_AREA
 from wmrl_gym.policies.minivla.model import MiniVLAConfig, MiniVLAModel
 from wmrl_gym.policies.minivla.policy import MiniVLAPolicy
-from wmrl_gym.policies.minivla.timm_weights import current_name
-
-MODEL_TYPE = "minivla"
-
-
-def save_minivla(policy: MiniVLAPolicy, directory: str | Path) -> None:
-    """Write a policy's weights, tokenizer and settings; adapters are merged into the language model.
-
-    The folder holds config.json, model.safetensors, dataset_statistics.json, the tokenizer's files and, if actions are
-    written in codes, the quantiser under vq/.
-    """
-    from safetensors.torch import save_file
-
-    folder = Path(directory)
-    folder.mkdir(parents=True, exist_ok=True)
-    model = policy.model
-    if hasattr(model.language, "merge_and_unload"):
-        model = copy.deepcopy(model)
-        model.language = model.language.merge_and_unload()
-    settings = {
-        "model_type": MODEL_TYPE,
-        "model": model.config.to_dict(),
-        "actions": {
-            "kind": "codes" if isinstance(policy.codec, VQActions) else "bins",
-            "actions_per_decision": policy.codec.actions_per_decision,
-            # Not always the tokenizer's length: without extra tokens, actions are the end of the base vocabulary.
-            "tokens_end": policy.codec.first_token + policy.codec.token_count,
-        },
-        "cameras": list(policy.cameras),
-        "crop_area": policy.crop_area,
-    }
-    (folder / "config.json").write_text(json.dumps(settings, indent=2) + "\n")
-    statistics = {"actions": {"action": policy.scale.to_statistics()}}
-    (folder / "dataset_statistics.json").write_text(json.dumps(statistics, indent=2) + "\n")
-    policy.tokenizer.save_pretrained(folder)
-    tied = model.causal_lm.config.tie_word_embeddings
-    weights = {
-        current_name(name): values.contiguous()
-        for name, values in model.state_dict().items()
-        if not (tied and name == "language.lm_head.weight")
-    }
-    save_file(weights, folder / "model.safetensors")
-    if isinstance(policy.codec, VQActions):
-        policy.codec.quantiser.save(folder / "vq")
+from wmrl_gym.policies.minivla.saving import MODEL_TYPE
+from wmrl_gym.policies.minivla.weights import load_weights
 
 
 def load_minivla(
@@ -85,7 +42,7 @@ def load_minivla(
     """Load a policy from a folder.
 
     Args:
-        path: a folder `save_minivla` wrote; or a run folder of Stanford-ILIAD/openvla-mini (config.json,
+        path: a folder that `save_pretrained` wrote; or a run folder of Stanford-ILIAD/openvla-mini (config.json,
             dataset_statistics.json, checkpoints/*.pt, of which the last is taken); or one of its checkpoints' files.
         statistics_key: the data set whose action statistics undo the normalisation; None if there is only one.
         vq_path: folder of the quantiser, for a Stanford checkpoint whose actions are codes.
@@ -191,25 +148,3 @@ def _with_chunk(codec: ActionCodec, actions_per_decision: int, source: Path) -> 
             f"actions_per_decision is {actions_per_decision}: its quantiser knows no other length, leave it null"
         )
     return codec
-
-
-def load_weights(model: MiniVLAModel, weights: dict[str, torch.Tensor], source: Path) -> None:
-    """Fill a model, and be sure that every parameter got its values.
-
-    Raises:
-        ValueError: if names or shapes differ.
-    """
-    own = model.state_dict()
-    names = {current_name(name): name for name in own}
-    given = {current_name(name): values for name, values in weights.items()}
-    if model.causal_lm.config.tie_word_embeddings:
-        given["language.lm_head.weight"] = given.get("language.model.embed_tokens.weight", torch.empty(0))
-    shapes = {name: tuple(values.shape) for name, values in given.items()}
-    expected = {name: tuple(own[names[name]].shape) for name in names}
-    wrong = sorted(name for name in expected.keys() | shapes.keys() if expected.get(name) != shapes.get(name))
-    if wrong:
-        raise ValueError(
-            f"{source} does not fit the model in {len(wrong)} tensors, for example {wrong[0]}: "
-            f"the file has {shapes.get(wrong[0])}, the model {expected.get(wrong[0])}"
-        )
-    model.load_state_dict({names[name]: values for name, values in given.items()})

@@ -19,6 +19,7 @@ from wmrl_gym.policies.minivla.generation import sample_tokens, token_log_probs
 from wmrl_gym.policies.minivla.images import CROP_AREA, prepare_image
 from wmrl_gym.policies.minivla.model import Context, MiniVLAModel
 from wmrl_gym.policies.minivla.prompting import prompt_ids
+from wmrl_gym.policies.minivla.saving import write_minivla
 
 Observation = Mapping[str, Any]
 
@@ -228,9 +229,15 @@ class MiniVLAPolicy:
 
     def save_pretrained(self, directory: str | Path) -> None:
         """Write weights, tokenizer and settings to a folder that `load_minivla` reads; adapters are merged."""
-        from wmrl_gym.policies.minivla.loading import save_minivla
-
-        save_minivla(self, directory)
+        write_minivla(
+            directory,
+            model=self.model,
+            tokenizer=self.tokenizer,
+            codec=self.codec,
+            scale=self.scale,
+            cameras=self.cameras,
+            crop_area=self.crop_area,
+        )
 
     def frozen_copy(self) -> MiniVLAPolicy:
         """A copy whose weights never change: the reference policy of a KL term. Frozen backbones are shared."""

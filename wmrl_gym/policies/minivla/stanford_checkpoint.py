@@ -21,6 +21,7 @@ from wmrl_gym.policies.minivla.images import CROP_AREA
 from wmrl_gym.policies.minivla.model import MiniVLAConfig, MiniVLAModel
 from wmrl_gym.policies.minivla.prompting import add_action_tokens
 from wmrl_gym.policies.minivla.timm_weights import dino_weights, siglip_weights, vision_settings
+from wmrl_gym.policies.minivla.weights import load_weights
 
 BASE_MODELS = {
     "prism-qwen25-extra-dinosiglip-224px+0_5b": ("Qwen/Qwen2.5-0.5B", True),
@@ -119,8 +120,6 @@ def _cameras(vla: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _model(checkpoint: Path, token_count: int) -> MiniVLAModel:
-    from wmrl_gym.policies.minivla.loading import load_weights
-
     parts = torch.load(checkpoint, map_location="cpu", weights_only=True)["model"]
     if missing := {"vision_backbone", "projector", "llm_backbone"} - set(parts):
         raise ValueError(

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from wmrl_gym.corpus.file import Record
 from wmrl_gym.reporting.fidelity.agreement import FIGURES, SUMMARY, estimates
 from wmrl_gym.reporting.fidelity.calibration import advice, calibration
 from wmrl_gym.reporting.fidelity.checks import check_fidelity
-from wmrl_gym.reporting.fidelity.corpus_file import Record
 from wmrl_gym.reporting.fidelity.pairs import Pairs, TextArray, constant_predictions
-from wmrl_gym.reporting.fidelity.predictions import TOKENS, Prediction
+from wmrl_gym.runs.predicting import TOKENS, Prediction
 
 
 def assess(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wmrl_gym.reporting.fidelity.corpus_file import Record
-from wmrl_gym.reporting.fidelity.predictions import Prediction
-from wmrl_gym.world_models.verdicts import Check
+from wmrl_gym.corpus.file import Record
+from wmrl_gym.runs.predicting import Prediction
+from wmrl_gym.scriptcheck.verdicts import Check
 
 _CLASSES: dict[Check, tuple[str, ...]] = {
     Check.IMPORTS_AND_NAMES: ("NameError", "UnboundLocalError", "ImportError", "ModuleNotFoundError"),

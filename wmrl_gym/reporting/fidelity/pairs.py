@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmrl_gym.reporting.fidelity.corpus_file import Record
-from wmrl_gym.reporting.fidelity.predictions import Prediction
+from wmrl_gym.corpus.file import Record
+from wmrl_gym.runs.predicting import Prediction
 
 FloatArray = NDArray[np.float64]
 TextArray = NDArray[np.str_]

@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from wmrl_gym.reporting.run_directory import RunDirectory
-from wmrl_gym.reporting.trajectories import RecordedTrajectories, read_trajectories
+from wmrl_gym.runs.records.run_directory import RunDirectory
+from wmrl_gym.runs.records.trajectories import RecordedTrajectories, read_trajectories
 
 Record = dict[str, Any]
 

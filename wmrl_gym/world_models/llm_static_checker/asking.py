@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from wmrl_gym.core import WorldModelError
-from wmrl_gym.world_models.engines.engine import Answer, Engine, Prompt, Sampling
+from wmrl_gym.engines.engine import Answer, Engine, Prompt, Sampling
 from wmrl_gym.world_models.llm_static_checker.costs import Costs
 from wmrl_gym.world_models.llm_static_checker.readings import Reading, read_answer
 

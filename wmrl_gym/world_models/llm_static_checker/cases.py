@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from wmrl_gym.core import Outcome, Submission
-from wmrl_gym.envs.mle_dojo.overview import Overview
+from wmrl_gym.engines.engine import Answer, Prompt
 from wmrl_gym.envs.mle_dojo.runner import syntax_problem
-from wmrl_gym.world_models.engines.engine import Answer, Prompt
+from wmrl_gym.scriptcheck.overview import Overview
 from wmrl_gym.world_models.llm_static_checker.asking import Reply
 from wmrl_gym.world_models.llm_static_checker.injection import suspicious_strings
 from wmrl_gym.world_models.llm_static_checker.listing import source_lines

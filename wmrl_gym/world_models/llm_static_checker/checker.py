@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wmrl_gym.core import Outcome, Submission, WorldModel, WorldModelError
+from wmrl_gym.engines.engine import Answer, Engine, Sampling
 from wmrl_gym.envs.mle_dojo.feedback import FeedbackStyle, render_feedback
 from wmrl_gym.envs.mle_dojo.ladder import RewardLadder, Status
-from wmrl_gym.world_models.engines.engine import Answer, Engine, Sampling
+from wmrl_gym.scriptcheck.verdicts import Verdict
 from wmrl_gym.world_models.llm_static_checker.asking import Question, Reply, ask
 from wmrl_gym.world_models.llm_static_checker.cases import Case
 from wmrl_gym.world_models.llm_static_checker.costs import Costs, since, total
@@ -19,7 +20,6 @@ from wmrl_gym.world_models.llm_static_checker.judging import DefaultTo, FailureR
 from wmrl_gym.world_models.llm_static_checker.prompting import PROMPT_VERSION, Prompter
 from wmrl_gym.world_models.llm_static_checker.schemas import Mode
 from wmrl_gym.world_models.llm_static_checker.wording import feedback_text
-from wmrl_gym.world_models.verdicts import Verdict
 
 _FAILING = (Status.RUNTIME_ERROR, Status.TIMEOUT, Status.OUT_OF_MEMORY, Status.INVALID_SUBMISSION)
 

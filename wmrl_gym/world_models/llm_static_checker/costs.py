@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wmrl_gym.world_models.engines.engine import Answer
+from wmrl_gym.engines.engine import Answer
 
 
 @dataclasses.dataclass

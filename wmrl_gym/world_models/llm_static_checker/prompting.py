@@ -15,9 +15,10 @@ from string import Template
 from typing import Any
 
 from wmrl_gym.core import fingerprint
+from wmrl_gym.engines.engine import Message, Prompt
 from wmrl_gym.envs.mle_dojo.feedback import clip_middle
-from wmrl_gym.envs.mle_dojo.overview import Overview, render_overview
-from wmrl_gym.world_models.engines.engine import Message, Prompt
+from wmrl_gym.envs.mle_dojo.overview_text import render_overview
+from wmrl_gym.scriptcheck.overview import Overview
 from wmrl_gym.world_models.llm_static_checker.injection import defang
 from wmrl_gym.world_models.llm_static_checker.listing import listing
 from wmrl_gym.world_models.llm_static_checker.schemas import Mode, answer_schema, questions

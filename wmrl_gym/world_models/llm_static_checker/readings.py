@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from wmrl_gym.envs.mle_dojo.feedback import clip_middle
+from wmrl_gym.scriptcheck.verdicts import Check
 from wmrl_gym.world_models.llm_static_checker.answers import as_text, candidates, writable
 from wmrl_gym.world_models.llm_static_checker.schemas import HOLISTIC, OUTCOMES
-from wmrl_gym.world_models.verdicts import QUALITY_BUCKETS, Check
+from wmrl_gym.world_models.verdicts import QUALITY_BUCKETS
 
 _REASON_CHARS = 600
 _FEEDBACK_CHARS = 2000

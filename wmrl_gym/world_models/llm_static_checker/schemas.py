@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from wmrl_gym.envs.mle_dojo.ladder import Status
-from wmrl_gym.world_models.verdicts import QUALITY_BUCKETS, Check
+from wmrl_gym.scriptcheck.verdicts import Check
+from wmrl_gym.world_models.verdicts import QUALITY_BUCKETS
 
 Mode = Literal["decomposed", "holistic"]
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from wmrl_gym.envs.mle_dojo.feedback import FeedbackStyle, exception_name, render_feedback
 from wmrl_gym.envs.mle_dojo.ladder import Status
-from wmrl_gym.envs.mle_dojo.overview import Overview
 from wmrl_gym.envs.mle_dojo.runner import SCRIPT_NAME
+from wmrl_gym.scriptcheck.overview import Overview
+from wmrl_gym.scriptcheck.verdicts import Verdict
 from wmrl_gym.world_models.llm_static_checker.judging import Judgement
-from wmrl_gym.world_models.verdicts import Verdict
 
 
 def feedback_text(

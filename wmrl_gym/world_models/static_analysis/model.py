@@ -10,25 +10,18 @@ from typing import Any, Literal
 from wmrl_gym.core import Outcome, Submission
 from wmrl_gym.envs.mle_dojo.feedback import FeedbackStyle, render_feedback
 from wmrl_gym.envs.mle_dojo.ladder import RewardLadder, Status
-from wmrl_gym.envs.mle_dojo.overview import Overview
 from wmrl_gym.envs.mle_dojo.runner import syntax_problem
-from wmrl_gym.world_models.static_analysis.builtin_functions import ScriptExit
-from wmrl_gym.world_models.static_analysis.faults import AnalysisLimit, AnalysisRefusal, Fault
-from wmrl_gym.world_models.static_analysis.interpreter import Interpreter
-from wmrl_gym.world_models.static_analysis.limits import MAX_SOURCE, time_limit
-from wmrl_gym.world_models.static_analysis.names import SUBMISSION_PATH
+from wmrl_gym.scriptcheck.faults import AnalysisLimit, AnalysisRefusal, Fault
+from wmrl_gym.scriptcheck.language.builtin_functions import ScriptExit
+from wmrl_gym.scriptcheck.language.interpreter import Interpreter
+from wmrl_gym.scriptcheck.language.names import SUBMISSION_PATH
+from wmrl_gym.scriptcheck.limits import MAX_SOURCE, time_limit
+from wmrl_gym.scriptcheck.overview import Overview
+from wmrl_gym.scriptcheck.semantics import load_semantics
+from wmrl_gym.scriptcheck.submission import check_submission
+from wmrl_gym.scriptcheck.verdicts import RUNTIME_CHECKS, Check, Verdict
 from wmrl_gym.world_models.static_analysis.quality import expected_percentile
-from wmrl_gym.world_models.static_analysis.semantics import load_semantics
-from wmrl_gym.world_models.static_analysis.submission import check_submission
-from wmrl_gym.world_models.verdicts import (
-    QUALITY_BUCKETS,
-    RUNTIME_CHECKS,
-    Check,
-    Verdict,
-    aggregate,
-    first_failure,
-    quality_bucket,
-)
+from wmrl_gym.world_models.verdicts import QUALITY_BUCKETS, aggregate, first_failure, quality_bucket
 
 
 class StaticAnalysis:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from wmrl_gym.envs.mle_dojo.overview import Overview
-from wmrl_gym.world_models.static_analysis.cells import Cells, Predictor
-from wmrl_gym.world_models.static_analysis.scope import Write
-from wmrl_gym.world_models.static_analysis.values import Frame, constant
+from wmrl_gym.scriptcheck.cells import Cells, Predictor
+from wmrl_gym.scriptcheck.language.scope import Write
+from wmrl_gym.scriptcheck.overview import Overview
+from wmrl_gym.scriptcheck.values import Frame, constant
 
 BASES: dict[str, dict[str, float]] = {
     "tabular": {

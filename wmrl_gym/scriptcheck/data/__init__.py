@@ -1,0 +1,1 @@
+"""What pandas, NumPy and Pillow do to tables, arrays and images."""

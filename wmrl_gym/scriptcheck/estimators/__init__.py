@@ -1,0 +1,1 @@
+"""What scikit-learn does: estimators, pipelines, searches, and what fitting them costs."""

@@ -1,0 +1,1 @@
+"""What Python itself does: names, expressions, statements, containers, built-in functions, paths."""
