@@ -44,6 +44,7 @@ test: $(VENV)/.test.stamp $(VENV)/.sandbox.stamp $(VENV)/.rendering.stamp
 lint: $(VENV)/.dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 format: $(VENV)/.dev.stamp
 	$(BIN)/ruff check --fix .

@@ -1,7 +1,7 @@
 """Measures what fits cost, beside what static analysis believes.
 
 ``OMP_NUM_THREADS=1 python benchmarks/estimator_costs.py``: CPU seconds of one thread. The constants of
-`wmrl_gym.scriptcheck.estimators.cost` were fitted by hand to this table.
+`wmrl_gym.scriptcheck.cost` were fitted by hand to this table.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse
 from sklearn import ensemble, linear_model, naive_bayes, neighbors, neural_network, svm, tree
 
-from wmrl_gym.scriptcheck.estimators.cost import Size, fit_seconds
+from wmrl_gym.scriptcheck.cost import Size, fit_seconds
 from wmrl_gym.scriptcheck.values import Const, Estimator
 
 CLASSIFIERS = [

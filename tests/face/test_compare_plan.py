@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from wmrl_gym.cli.compare import _first_evaluation
 from wmrl_gym.cli.main import main
 from wmrl_gym.configs.validation import ConfigError
 from wmrl_gym.runs.arms import plan_comparison
+from wmrl_gym.runs.comparing import _first_evaluation
 
 
 @pytest.mark.parametrize("experiment", ["quickstart", "smollm2", "mledojo_qwen35_4b"])

@@ -5,7 +5,7 @@ import pytest
 from tests.world_models.sound_scripts import HEAD
 from tests.world_models.worlds import World
 from wmrl_gym.core import Outcome, Submission
-from wmrl_gym.scriptcheck.estimators.cost import Size, fit_seconds
+from wmrl_gym.scriptcheck.cost import Size, fit_seconds
 from wmrl_gym.scriptcheck.values import Const, Estimator
 from wmrl_gym.world_models.static_analysis import StaticAnalysis
 

@@ -10,9 +10,9 @@ import pytest
 
 from tests.world_models.worlds import World
 from wmrl_gym.core import Submission
-from wmrl_gym.scriptcheck.language.interpreter import Interpreter
 from wmrl_gym.scriptcheck.limits import MAX_SOURCE
 from wmrl_gym.scriptcheck.values import Const
+from wmrl_gym.scriptcheck.walk.interpreter import Interpreter
 from wmrl_gym.world_models.static_analysis import StaticAnalysis
 
 _SECONDS = 20

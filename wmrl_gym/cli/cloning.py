@@ -6,9 +6,9 @@ from typing import Any
 
 from rich.console import Console
 
+from wmrl_gym.cli.progress import Progress
 from wmrl_gym.configs.schema import SupervisedConfig
 from wmrl_gym.configs.validation import ConfigError, import_target
-from wmrl_gym.reporting.progress import Progress
 from wmrl_gym.runs.assembly import prepare_torch
 
 COLUMNS = (("loss", "loss"), ("learning_rate", "lr"), ("tokens", "tokens"), ("seconds", "seconds"))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wmrl_gym.configs.compose import compose_config, group_choices, parse_overrides, to_yaml
-from wmrl_gym.configs.schema import EvaluateConfig, SupervisedConfig, TrainConfig
+from wmrl_gym.configs.schema import EvaluateConfig, SupervisedConfig
 from wmrl_gym.configs.validation import ConfigError, to_dataclass
 
 RESUME = ("resume=", "+resume=")
@@ -36,7 +36,7 @@ def run_configured(options: argparse.Namespace) -> int:
     if options.command == "train":
         from wmrl_gym.cli.train import train
 
-        return train(TrainConfig.from_mapping(plain), plain)
+        return train(plain)
     if options.command == "sft":
         from wmrl_gym.cli.supervised import cold_start
 
@@ -60,7 +60,7 @@ def _of_its_run(plain: dict[str, Any]) -> dict[str, Any]:
     """What an evaluation takes from the run that it is of."""
     if plain["run"] is None:
         return {}
-    from wmrl_gym.cli.evaluate import resolved
+    from wmrl_gym.runs.evaluating import resolved
     from wmrl_gym.runs.records.run_directory import RunDirectory
 
     config = to_dataclass(EvaluateConfig, plain)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from wmrl_gym.cli.progress import Progress
 from wmrl_gym.configs.schema import SupervisedConfig
 from wmrl_gym.configs.validation import ConfigError
-from wmrl_gym.reporting.progress import Progress
 from wmrl_gym.runs.assembly import prepare_torch
 from wmrl_gym.runs.output_folder import make_output_folder
 

@@ -44,3 +44,13 @@ def notation_of(measure: str, *, successes: bool = False) -> Notation:
 def are_successes(values: Iterable[float]) -> bool:
     """Whether every episode has 0 or 1."""
     return all(value in (0.0, 1.0) for value in values)
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them: "42 s", "3 min 20 s", "1 h 05 min"."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from wmrl_gym.execution.cores import usable_cores
 from wmrl_gym.configs.schema import ExecutionConfig, TasksConfig
 from wmrl_gym.configs.validation import Component, ConfigError, import_target
 from wmrl_gym.core import Executor, ExpensiveRewardEnv
+from wmrl_gym.execution.cores import usable_cores
 
 
 class Domain:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from wmrl_gym.algorithms.checkpoint import STATE_FILE
-from wmrl_gym.runs.assembly import Domain
 from wmrl_gym.configs.schema import EvaluateConfig
+from wmrl_gym.runs.assembly import Domain
 from wmrl_gym.version import __version__
 
 

@@ -7,9 +7,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from wmrl_gym.scriptcheck import installed
 from wmrl_gym.scriptcheck.evaluator import Evaluator
 from wmrl_gym.scriptcheck.faults import api_fault
-from wmrl_gym.scriptcheck.language import installed
 from wmrl_gym.scriptcheck.values import MISSING, Value, constant
 
 

@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from wmrl_gym.scriptcheck.faults import Fault
-from wmrl_gym.scriptcheck.language.scope import State
 from wmrl_gym.scriptcheck.overview import Overview
+from wmrl_gym.scriptcheck.scope import State
 from wmrl_gym.scriptcheck.values import Function, Value
 
 

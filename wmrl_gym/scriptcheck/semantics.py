@@ -25,7 +25,7 @@ _MODULES = (
     "data.images",
     "data.merging",
     "data.missing_values",
-    "language.objects",
+    "walk.objects",
     "data.pandas_functions",
     "language.paths",
     "estimators.pipelines",

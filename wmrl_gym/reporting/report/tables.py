@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from wmrl_gym.reporting.notation import Notation
-from wmrl_gym.reporting.progress import duration
+from wmrl_gym.reporting.notation import Notation, duration
 from wmrl_gym.reporting.report.curves import executed_seconds, mean_curve
 from wmrl_gym.reporting.report.loading import RecordedRun
 

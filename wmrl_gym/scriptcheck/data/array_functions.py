@@ -6,14 +6,14 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING
 
+from wmrl_gym.scriptcheck import cost
 from wmrl_gym.scriptcheck.calls import Call, models
 from wmrl_gym.scriptcheck.cells import Cells, merge_cells
 from wmrl_gym.scriptcheck.data.array_methods import constant_shape, reduced
 from wmrl_gym.scriptcheck.data.arrays import Shape, as_array
 from wmrl_gym.scriptcheck.data.dtypes import cast, dtype_kind
-from wmrl_gym.scriptcheck.estimators import cost
 from wmrl_gym.scriptcheck.faults import shape_fault
-from wmrl_gym.scriptcheck.language.scope import scalar_cells
+from wmrl_gym.scriptcheck.scope import scalar_cells
 from wmrl_gym.scriptcheck.values import (
     MISSING,
     UNKNOWN,

@@ -6,11 +6,11 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING
 
+from wmrl_gym.scriptcheck import cost
 from wmrl_gym.scriptcheck.calls import Call, methods, models
 from wmrl_gym.scriptcheck.cells import Cells
 from wmrl_gym.scriptcheck.data.arrays import Shape, as_array
 from wmrl_gym.scriptcheck.data.dtypes import cast, dtype_kind
-from wmrl_gym.scriptcheck.estimators import cost
 from wmrl_gym.scriptcheck.faults import api_fault, shape_fault
 from wmrl_gym.scriptcheck.values import NONE, UNKNOWN, Array, Items, Scalar, Value, constant
 

@@ -11,7 +11,7 @@ from wmrl_gym.scriptcheck.cells import Cells, merge_cells
 from wmrl_gym.scriptcheck.data.frames import count, dtype_of, row_slice, to_array
 from wmrl_gym.scriptcheck.evaluator import Evaluator
 from wmrl_gym.scriptcheck.faults import api_fault, shape_fault
-from wmrl_gym.scriptcheck.language.scope import scalar_cells
+from wmrl_gym.scriptcheck.scope import scalar_cells
 from wmrl_gym.scriptcheck.values import (
     UNKNOWN,
     Array,

@@ -12,7 +12,7 @@ from wmrl_gym.scriptcheck.data.pandas_binding import frame_method, in_place
 from wmrl_gym.scriptcheck.data.series_methods import require_length
 from wmrl_gym.scriptcheck.faults import shape_fault
 from wmrl_gym.scriptcheck.language.builtin_functions import apply
-from wmrl_gym.scriptcheck.language.scope import scalar_cells
+from wmrl_gym.scriptcheck.scope import scalar_cells
 from wmrl_gym.scriptcheck.values import (
     NONE,
     UNKNOWN,

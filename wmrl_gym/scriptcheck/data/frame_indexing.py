@@ -19,7 +19,7 @@ from wmrl_gym.scriptcheck.data.frames import (
 )
 from wmrl_gym.scriptcheck.evaluator import Evaluator
 from wmrl_gym.scriptcheck.faults import Fault, data_fault, runtime_fault, shape_fault
-from wmrl_gym.scriptcheck.language.scope import scalar_cells
+from wmrl_gym.scriptcheck.scope import scalar_cells
 from wmrl_gym.scriptcheck.values import (
     MISSING,
     UNKNOWN,

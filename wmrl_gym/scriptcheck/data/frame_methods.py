@@ -23,7 +23,7 @@ from wmrl_gym.scriptcheck.faults import api_fault, data_fault, runtime_fault
 from wmrl_gym.scriptcheck.language.builtin_functions import apply
 from wmrl_gym.scriptcheck.language.names import WORKING_DIRECTORY
 from wmrl_gym.scriptcheck.language.paths import absolute, path_text
-from wmrl_gym.scriptcheck.language.scope import Write
+from wmrl_gym.scriptcheck.scope import Write
 from wmrl_gym.scriptcheck.values import (
     MISSING,
     NONE,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import posixpath
 
+from wmrl_gym.scriptcheck import cost
 from wmrl_gym.scriptcheck.calls import Call, methods, models
 from wmrl_gym.scriptcheck.cells import Cells
 from wmrl_gym.scriptcheck.data.arrays import as_array
-from wmrl_gym.scriptcheck.estimators import cost
 from wmrl_gym.scriptcheck.evaluator import Evaluator
 from wmrl_gym.scriptcheck.faults import runtime_fault
 from wmrl_gym.scriptcheck.inventory import DataFile

@@ -9,7 +9,7 @@ from wmrl_gym.scriptcheck.calls import Call
 from wmrl_gym.scriptcheck.cells import NUMERIC, Cells
 from wmrl_gym.scriptcheck.data.pandas_binding import frame_method, in_place, names_of
 from wmrl_gym.scriptcheck.faults import api_fault, data_fault, shape_fault
-from wmrl_gym.scriptcheck.language.scope import scalar_cells
+from wmrl_gym.scriptcheck.scope import scalar_cells
 from wmrl_gym.scriptcheck.values import MISSING, NONE, Const, Dict, Frame, Scalar, Series, Value
 
 

@@ -12,7 +12,7 @@ from wmrl_gym.scriptcheck.data.merging import merge_frames
 from wmrl_gym.scriptcheck.data.pandas_binding import names_of
 from wmrl_gym.scriptcheck.evaluator import Evaluator
 from wmrl_gym.scriptcheck.faults import runtime_fault, shape_fault
-from wmrl_gym.scriptcheck.language.scope import scalar_cells
+from wmrl_gym.scriptcheck.scope import scalar_cells
 from wmrl_gym.scriptcheck.values import (
     UNKNOWN,
     Array,

@@ -14,7 +14,7 @@ from wmrl_gym.scriptcheck.data.pandas_binding import bind_pandas
 from wmrl_gym.scriptcheck.faults import shape_fault
 from wmrl_gym.scriptcheck.language.builtin_functions import apply
 from wmrl_gym.scriptcheck.language.paths import absolute, path_text
-from wmrl_gym.scriptcheck.language.scope import Write, scalar_cells
+from wmrl_gym.scriptcheck.scope import Write, scalar_cells
 from wmrl_gym.scriptcheck.values import (
     MISSING,
     NONE,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+from wmrl_gym.scriptcheck import cost
 from wmrl_gym.scriptcheck.calls import Call, models
 from wmrl_gym.scriptcheck.cells import Cells
-from wmrl_gym.scriptcheck.estimators import cost
 from wmrl_gym.scriptcheck.faults import data_fault
 from wmrl_gym.scriptcheck.inventory import Column, DataFile
 from wmrl_gym.scriptcheck.language.paths import absolute, path_text, require_file

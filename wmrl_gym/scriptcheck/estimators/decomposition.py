@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from wmrl_gym.scriptcheck import cost
 from wmrl_gym.scriptcheck.calls import Call
-from wmrl_gym.scriptcheck.estimators import cost
 from wmrl_gym.scriptcheck.estimators.features import Features, check_features, features_of
 from wmrl_gym.scriptcheck.estimators.fitting import fitter, remember, transformer
 from wmrl_gym.scriptcheck.estimators.transformers import array_like, checked_features

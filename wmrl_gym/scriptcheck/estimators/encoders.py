@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from wmrl_gym.scriptcheck import cost
 from wmrl_gym.scriptcheck.calls import Call
 from wmrl_gym.scriptcheck.cells import Cells
-from wmrl_gym.scriptcheck.estimators import cost
 from wmrl_gym.scriptcheck.estimators.features import (
     Features,
     check_against_fit,

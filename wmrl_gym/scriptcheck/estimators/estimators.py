@@ -6,6 +6,7 @@ import functools
 import inspect
 from typing import Any
 
+from wmrl_gym.scriptcheck import installed
 from wmrl_gym.scriptcheck.calls import (
     ATTRIBUTES,
     METHODS,
@@ -19,7 +20,6 @@ from wmrl_gym.scriptcheck.estimators.features import features_of, target_of
 from wmrl_gym.scriptcheck.estimators.fitting import fit, predict, transform
 from wmrl_gym.scriptcheck.evaluator import Evaluator
 from wmrl_gym.scriptcheck.faults import Fault, api_fault, runtime_fault, shape_fault
-from wmrl_gym.scriptcheck.language import installed
 from wmrl_gym.scriptcheck.values import (
     NONE,
     UNKNOWN,

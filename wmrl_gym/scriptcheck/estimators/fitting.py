@@ -6,9 +6,9 @@ import dataclasses
 import itertools
 from collections.abc import Callable
 
+from wmrl_gym.scriptcheck import cost
 from wmrl_gym.scriptcheck.calls import Call
 from wmrl_gym.scriptcheck.cells import Cells, Predictor
-from wmrl_gym.scriptcheck.estimators import cost
 from wmrl_gym.scriptcheck.estimators.features import (
     Features,
     Target,

@@ -6,11 +6,11 @@ import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from wmrl_gym.scriptcheck import installed
 from wmrl_gym.scriptcheck.calls import Call
 from wmrl_gym.scriptcheck.estimators.estimators import estimator_class, steps_of
 from wmrl_gym.scriptcheck.estimators.fitting import fit, fitter, predict, predictor
 from wmrl_gym.scriptcheck.faults import Fault, api_fault, runtime_fault
-from wmrl_gym.scriptcheck.language import installed
 from wmrl_gym.scriptcheck.values import (
     MISSING,
     UNKNOWN,

@@ -9,8 +9,8 @@ from wmrl_gym.scriptcheck.cells import Cells
 from wmrl_gym.scriptcheck.faults import Fault, api_fault, runtime_fault, shape_fault
 from wmrl_gym.scriptcheck.language.operators import type_name
 from wmrl_gym.scriptcheck.language.paths import open_file
-from wmrl_gym.scriptcheck.language.scope import scalar_cells
 from wmrl_gym.scriptcheck.limits import MAX_ITEMS, MAX_WIDTH, too_large
+from wmrl_gym.scriptcheck.scope import scalar_cells
 from wmrl_gym.scriptcheck.values import (
     MISSING,
     NONE,

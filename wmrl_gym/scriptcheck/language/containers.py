@@ -12,8 +12,8 @@ from wmrl_gym.scriptcheck.evaluator import Evaluator
 from wmrl_gym.scriptcheck.faults import runtime_fault
 from wmrl_gym.scriptcheck.language.names import ENVIRONMENT
 from wmrl_gym.scriptcheck.language.operators import binary
-from wmrl_gym.scriptcheck.language.scope import join_values
 from wmrl_gym.scriptcheck.limits import MAX_ITEMS
+from wmrl_gym.scriptcheck.scope import join_values
 from wmrl_gym.scriptcheck.values import (
     MISSING,
     NONE,

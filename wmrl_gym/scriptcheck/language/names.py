@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from wmrl_gym.scriptcheck.calls import Call, bind_arguments
 from wmrl_gym.scriptcheck.faults import name_fault
-from wmrl_gym.scriptcheck.language.scope import Scope, State
+from wmrl_gym.scriptcheck.scope import Scope, State
 from wmrl_gym.scriptcheck.values import UNKNOWN, Const, Dict, Function, Items, Real, Value
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from typing import Any
 from wmrl_gym.scriptcheck.cells import NUMERIC, Cells, merge_cells
 from wmrl_gym.scriptcheck.evaluator import Evaluator
 from wmrl_gym.scriptcheck.faults import runtime_fault, shape_fault
-from wmrl_gym.scriptcheck.language.scope import scalar_cells
 from wmrl_gym.scriptcheck.limits import (
     MAX_ITEMS,
     percent_too_large,
@@ -19,6 +18,7 @@ from wmrl_gym.scriptcheck.limits import (
     too_large_to_add,
     too_large_to_multiply,
 )
+from wmrl_gym.scriptcheck.scope import scalar_cells
 from wmrl_gym.scriptcheck.values import (
     MISSING,
     NONE,

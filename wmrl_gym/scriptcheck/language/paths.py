@@ -11,8 +11,8 @@ from wmrl_gym.scriptcheck.faults import Fault, data_fault, runtime_fault
 from wmrl_gym.scriptcheck.inventory import DataFile
 from wmrl_gym.scriptcheck.language.names import DATA_DIR, ENVIRONMENT, SUBMISSION_PATH, WORKING_DIRECTORY
 from wmrl_gym.scriptcheck.language.operators import pieces
-from wmrl_gym.scriptcheck.language.scope import Write
 from wmrl_gym.scriptcheck.limits import MAX_ITEMS, MAX_TEXT
+from wmrl_gym.scriptcheck.scope import Write
 from wmrl_gym.scriptcheck.values import (
     MISSING,
     NONE,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import time
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -11,15 +10,10 @@ from wmrl_gym.core import Outcome, Submission
 from wmrl_gym.envs.mle_dojo.feedback import FeedbackStyle, render_feedback
 from wmrl_gym.envs.mle_dojo.ladder import RewardLadder, Status
 from wmrl_gym.envs.mle_dojo.runner import syntax_problem
-from wmrl_gym.scriptcheck.faults import AnalysisLimit, AnalysisRefusal, Fault
-from wmrl_gym.scriptcheck.language.builtin_functions import ScriptExit
-from wmrl_gym.scriptcheck.language.interpreter import Interpreter
-from wmrl_gym.scriptcheck.language.names import SUBMISSION_PATH
-from wmrl_gym.scriptcheck.limits import MAX_SOURCE, time_limit
+from wmrl_gym.scriptcheck.check import check_script
+from wmrl_gym.scriptcheck.limits import MAX_SOURCE
 from wmrl_gym.scriptcheck.overview import Overview
-from wmrl_gym.scriptcheck.semantics import load_semantics
-from wmrl_gym.scriptcheck.submission import check_submission
-from wmrl_gym.scriptcheck.verdicts import RUNTIME_CHECKS, Check, Verdict
+from wmrl_gym.scriptcheck.verdicts import Check, Verdict
 from wmrl_gym.world_models.static_analysis.quality import expected_percentile
 from wmrl_gym.world_models.verdicts import QUALITY_BUCKETS, aggregate, first_failure, quality_bucket
 
@@ -76,38 +70,22 @@ class StaticAnalysis:
         Returns:
             (verdicts in the paper's order, expected percentile or None, estimated run time in seconds).
         """
-        if len(script) > MAX_SOURCE:
-            return _no_opinion(_too_long(script)), None, 0.0
-        load_semantics()
-        tree = ast.parse(script)
-        interpreter = Interpreter(overview, self.budget_seconds, self.memory_mb)
-        limit: str | None = None
-        fault: Fault | None = None
-        try:
-            with time_limit():
-                fault = interpreter.run(tree)
-        except AnalysisRefusal as error:
-            return _no_opinion(str(error)), None, interpreter.state.seconds
-        except (AnalysisLimit, RecursionError) as error:
-            limit = str(error) or type(error).__name__
-        if isinstance(fault, ScriptExit) and fault.peaceful:
-            fault = None
-        found = _runtime_verdicts(fault, script, limit)
-        if fault is not None or limit is not None:
-            reason = "not reached" if fault is not None else limit or ""
-            found.append(Verdict(Check.SUBMISSION, None, 0.0, reason=reason))
-            percentile = None if fault is not None else QUALITY_BUCKETS["low"]
-        else:
-            writes = interpreter.state.writes
-            found.append(
-                check_submission(
-                    overview, writes, escaped=interpreter.escaped, tree=tree, extra_columns=self.extra_columns
-                )
-            )
-            mine = [write for write in writes if write.path in (SUBMISSION_PATH, None)]
-            percentile = expected_percentile(overview, mine[-1] if mine else None)
-        found.append(_quality_verdict(percentile))
-        return found, percentile, interpreter.state.seconds
+        report = check_script(
+            script,
+            overview,
+            budget_seconds=self.budget_seconds,
+            memory_mb=self.memory_mb,
+            extra_columns=self.extra_columns,
+        )
+        percentile: float | None = None
+        if report.ended == "end":
+            percentile = expected_percentile(overview, report.submission)
+        elif report.ended == "limit":
+            percentile = QUALITY_BUCKETS["low"]
+        quality = _quality_verdict(percentile)
+        if report.ended == "refused":
+            quality = Verdict(Check.QUALITY, None, 0.0, reason=report.reason)
+        return [*report.verdicts, quality], percentile, report.seconds
 
     def _predict_one(self, submission: Submission) -> Outcome:
         started = time.perf_counter()
@@ -171,39 +149,6 @@ class StaticAnalysis:
             wall_seconds=self.budget_seconds,
             style=self.feedback_style,
         )
-
-
-def _too_long(script: str) -> str:
-    return f"the script has {len(script)} characters, more than the {MAX_SOURCE} that are analysed"
-
-
-def _no_opinion(reason: str) -> list[Verdict]:
-    """Verdicts on a script that is not analysed to its end: none, so that its score is unknown."""
-    return [Verdict(check, None, 0.0, reason=reason) for check in Check]
-
-
-def _runtime_verdicts(fault: Fault | None, script: str, limit: str | None) -> list[Verdict]:
-    """Verdicts of the six runtime checks: at most one fails, the one the script dies of."""
-    found: list[Verdict] = []
-    for check in RUNTIME_CHECKS:
-        if fault is not None and fault.check is check:
-            found.append(
-                Verdict(
-                    check,
-                    False,
-                    fault.confidence,
-                    fault.exception,
-                    fault.second,
-                    fault.line,
-                    fault.traceback(script.splitlines()),
-                    fault.reason,
-                )
-            )
-        elif limit is not None:
-            found.append(Verdict(check, None, 0.0, reason=limit))
-        else:
-            found.append(Verdict(check, True, 0.8))
-    return found
 
 
 def _quality_verdict(percentile: float | None) -> Verdict:

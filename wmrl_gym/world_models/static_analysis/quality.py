@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from wmrl_gym.scriptcheck.cells import Cells, Predictor
-from wmrl_gym.scriptcheck.language.scope import Write
 from wmrl_gym.scriptcheck.overview import Overview
+from wmrl_gym.scriptcheck.scope import Write
 from wmrl_gym.scriptcheck.values import Frame, constant
 
 BASES: dict[str, dict[str, float]] = {

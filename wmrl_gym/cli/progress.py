@@ -9,6 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.status import Status
 
+from wmrl_gym.reporting.notation import duration
+
 
 class Progress:
     """Prints steps as lines, so that a log file reads like the terminal; the status line exists on a terminal only.
@@ -73,16 +75,6 @@ class Progress:
         first = self._first_step or 0
         per_step = (time.monotonic() - self._begin) / (step - first + 1)
         return duration(per_step * (self._total - step - 1))
-
-
-def duration(seconds: float) -> str:
-    """Seconds as a person says them: "42 s", "3 min 20 s", "1 h 05 min"."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
 def _width(heading: str) -> int:

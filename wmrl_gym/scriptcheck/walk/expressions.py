@@ -14,10 +14,9 @@ from typing import Any
 from wmrl_gym.scriptcheck.calls import Call
 from wmrl_gym.scriptcheck.cells import Cells
 from wmrl_gym.scriptcheck.faults import Fault, runtime_fault
-from wmrl_gym.scriptcheck.language.dispatch import Dispatch
 from wmrl_gym.scriptcheck.language.operators import binary, compare, unary
-from wmrl_gym.scriptcheck.language.scope import Scope, join_values, scalar_cells
 from wmrl_gym.scriptcheck.limits import MAX_ITEMS, MAX_TEXT, too_wide
+from wmrl_gym.scriptcheck.scope import Scope, join_values, scalar_cells
 from wmrl_gym.scriptcheck.values import (
     NONE,
     UNKNOWN,
@@ -29,6 +28,7 @@ from wmrl_gym.scriptcheck.values import (
     Text,
     Value,
 )
+from wmrl_gym.scriptcheck.walk.dispatch import Dispatch
 
 _UNROLL_COMPREHENSION = 400
 

@@ -12,10 +12,9 @@ import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from wmrl_gym.scriptcheck import installed
 from wmrl_gym.scriptcheck.faults import Fault, runtime_fault
-from wmrl_gym.scriptcheck.language import installed
-from wmrl_gym.scriptcheck.language.expressions import Expressions
-from wmrl_gym.scriptcheck.language.scope import Scope, join_states
+from wmrl_gym.scriptcheck.scope import Scope, join_states
 from wmrl_gym.scriptcheck.values import (
     NONE,
     UNKNOWN,
@@ -28,6 +27,7 @@ from wmrl_gym.scriptcheck.values import (
     Value,
 )
 from wmrl_gym.scriptcheck.verdicts import Check
+from wmrl_gym.scriptcheck.walk.expressions import Expressions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

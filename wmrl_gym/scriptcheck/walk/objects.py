@@ -8,17 +8,17 @@ import inspect
 import math
 from typing import Any
 
+from wmrl_gym.scriptcheck import installed
 from wmrl_gym.scriptcheck.calls import ATTRIBUTES, METHODS, SUBSCRIPTS, Call, callable_name
 from wmrl_gym.scriptcheck.cells import Cells
 from wmrl_gym.scriptcheck.data.series_methods import accessor_attribute
 from wmrl_gym.scriptcheck.estimators.estimators import construct, is_estimator
 from wmrl_gym.scriptcheck.evaluator import Evaluator
 from wmrl_gym.scriptcheck.faults import Fault, api_fault, name_fault, runtime_fault
-from wmrl_gym.scriptcheck.language import installed
 from wmrl_gym.scriptcheck.language.constants import call_constant_method
 from wmrl_gym.scriptcheck.language.operators import type_name
-from wmrl_gym.scriptcheck.language.scope import Scope
 from wmrl_gym.scriptcheck.limits import function_too_large, too_large
+from wmrl_gym.scriptcheck.scope import Scope
 from wmrl_gym.scriptcheck.values import (
     MISSING,
     UNKNOWN,

@@ -8,22 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from wmrl_gym.scriptcheck import installed
 from wmrl_gym.scriptcheck.calls import ATTRIBUTES, FUNCTIONS, METHODS, STORES, SUBSCRIPTS, Call
 from wmrl_gym.scriptcheck.cells import Cells
 from wmrl_gym.scriptcheck.faults import AnalysisLimit, Fault, api_fault, runtime_fault
-from wmrl_gym.scriptcheck.language import installed
 from wmrl_gym.scriptcheck.language.containers import element, elements, extend, length
 from wmrl_gym.scriptcheck.language.names import SUBMISSION_PATH, Names
-from wmrl_gym.scriptcheck.language.objects import (
-    call_object,
-    call_unmodelled,
-    call_unmodelled_method,
-    script_class,
-    store_attribute,
-)
-from wmrl_gym.scriptcheck.language.scope import Scope, State, join_values, scalar_cells
 from wmrl_gym.scriptcheck.limits import tick
 from wmrl_gym.scriptcheck.overview import Overview
+from wmrl_gym.scriptcheck.scope import Scope, State, join_values, scalar_cells
 from wmrl_gym.scriptcheck.values import (
     MISSING,
     UNKNOWN,
@@ -43,6 +36,13 @@ from wmrl_gym.scriptcheck.values import (
     constant,
 )
 from wmrl_gym.scriptcheck.verdicts import Check
+from wmrl_gym.scriptcheck.walk.objects import (
+    call_object,
+    call_unmodelled,
+    call_unmodelled_method,
+    script_class,
+    store_attribute,
+)
 
 MAX_STEPS = 40_000
 
