@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
+import shlex
 
 from rich.console import Console
 
 from wmrl_gym.cli.compare_progress import SliceDisplay
+from wmrl_gym.cli.configuration import listed, shown
 from wmrl_gym.reporting.comparison import compare_arms
 from wmrl_gym.reporting.comparison_curve import Curve, read_curve
 from wmrl_gym.reporting.comparison_plot import plot
 from wmrl_gym.reporting.comparison_text import latex, markdown, to_data
 from wmrl_gym.reporting.final_table import final_table
 from wmrl_gym.reporting.notation import duration
-from wmrl_gym.runs.arms import Plan
+from wmrl_gym.runs.arms import Plan, plan_comparison, show_plan
 from wmrl_gym.runs.comparing import Comparison
 from wmrl_gym.runs.records.run_directory import DamagedRun, write_atomically
 from wmrl_gym.runs.stopping import StopRequested
@@ -104,3 +107,13 @@ class _Comparing:
 
     def _say(self, text: str) -> None:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def run(options: argparse.Namespace) -> int:
+    """``wmrl compare``."""
+    if listed(options):
+        return 0
+    plan = plan_comparison(options.overrides, options.config_dir)
+    if shown(options, show_plan(plan)):
+        return 0
+    return compare(plan, shlex.join(["wmrl", "compare", *options.overrides]))

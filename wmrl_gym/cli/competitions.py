@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -35,3 +36,13 @@ def prepare_competitions(names: Sequence[str], data_root: Path | None) -> int:
         prepare(name, root)
     print(f"{len(wanted)} competitions ready in {root}")
     return 0
+
+
+def run_list(options: argparse.Namespace) -> int:
+    """``wmrl competitions list``."""
+    return list_competitions(options.data_root)
+
+
+def run_prepare(options: argparse.Namespace) -> int:
+    """``wmrl competitions prepare``."""
+    return prepare_competitions(options.names, options.data_root)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import platform
 from collections import Counter
@@ -11,8 +12,9 @@ from typing import Any
 
 from rich.console import Console
 
+from wmrl_gym.cli.configuration import run_configured
 from wmrl_gym.configs.fidelity_schema import CorpusConfig
-from wmrl_gym.configs.validation import ConfigError, unknown_key
+from wmrl_gym.configs.validation import ConfigError, to_dataclass, unknown_key
 from wmrl_gym.corpus.authors import WRITERS
 from wmrl_gym.corpus.file import Header, Record, read_corpus, write_corpus
 from wmrl_gym.corpus.timeouts import confirm_timeouts
@@ -150,3 +152,8 @@ def _check_finished(config: CorpusConfig, header: Header) -> None:
             f"'{output}' is there already, drawn with other settings or from other data\n"
             "  choose another output, or delete the file to write it anew."
         )
+
+
+def run(options: argparse.Namespace) -> int:
+    """``wmrl corpus``."""
+    return run_configured(options, lambda plain: corpus(to_dataclass(CorpusConfig, plain), plain))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import os
 import platform
@@ -117,3 +118,8 @@ def _missing_sources() -> list[str]:
 
     sources = {source for spec in CATALOGUE.values() for source in spec.sources}
     return sorted({source.distribution for source in sources if importlib.util.find_spec(source.package) is None})
+
+
+def run(options: argparse.Namespace) -> int:
+    """``wmrl doctor``."""
+    return doctor()

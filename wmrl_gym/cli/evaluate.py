@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from wmrl_gym.algorithms.evaluation import Evaluation
+from wmrl_gym.cli.configuration import listed, shown
+from wmrl_gym.configs.compose import compose_config, parse_overrides
 from wmrl_gym.configs.schema import EvaluateConfig
+from wmrl_gym.configs.validation import ConfigError, to_dataclass
 from wmrl_gym.reporting.evaluation_files import show, write_evaluation
 from wmrl_gym.reporting.evaluation_tables import EvaluationTables, evaluation_tables
 from wmrl_gym.runs.assembly import Domain
-from wmrl_gym.runs.evaluating import AgentEvaluation, as_data
+from wmrl_gym.runs.evaluating import AgentEvaluation, as_data, resolved
+from wmrl_gym.runs.records.run_directory import RunDirectory
 
 
 def evaluate(config: EvaluateConfig, plain: Mapping[str, Any]) -> int:
@@ -63,3 +69,37 @@ def tables_of(result: Evaluation, config: EvaluateConfig, domain: Domain, title:
         k=config.evaluation.k,
         success=config.evaluation.success,
     )
+
+
+def run(options: argparse.Namespace) -> int:
+    """``wmrl evaluate``."""
+    if listed(options):
+        return 0
+    _check_run_to_evaluate(options.overrides)
+    plain = compose_config("evaluate", options.overrides, options.config_dir)
+    if options.show and shown(options, {**plain, **_of_its_run(plain)}):
+        return 0
+    return evaluate(to_dataclass(EvaluateConfig, plain), plain)
+
+
+def _of_its_run(plain: dict[str, Any]) -> dict[str, Any]:
+    """What an evaluation takes from the run that it is of."""
+    if plain["run"] is None:
+        return {}
+    config = to_dataclass(EvaluateConfig, plain)
+    return resolved(config, plain, RunDirectory.open(Path(plain["run"])))[1]
+
+
+def _check_run_to_evaluate(overrides: list[str]) -> None:
+    """Refuse settings that ``run=`` puts others in the place of: they would be dropped without a word."""
+    given = {item.key_or_group: item.value() for item in parse_overrides(overrides)}
+    if given.get("run") is None:
+        return
+    own = ["policy"] if given.get("held_out_of") == "configuration" else ["policy", "env", "tasks"]
+    dropped = [key for key in given if key.split(".")[0] in own]
+    if dropped:
+        raise ConfigError(
+            f"{', '.join(dropped)} cannot be set beside run=: a run's own agent is measured, and on its own tasks\n"
+            "  leave it out; other tasks or another environment: held_out_of=configuration output=...; another agent: "
+            "leave out run."
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,8 +10,10 @@ from typing import Any
 
 from rich.console import Console
 
+from wmrl_gym.cli.configuration import run_configured
 from wmrl_gym.cli.corpus import circumstances, mle_dojo_environments
 from wmrl_gym.configs.fidelity_schema import FidelityConfig
+from wmrl_gym.configs.validation import to_dataclass
 from wmrl_gym.core import Submission, WorldModel
 from wmrl_gym.corpus.file import Corpus, CorpusError, Header, Record, read_corpus
 from wmrl_gym.envs.mle_dojo.env import MLEDojoEnv
@@ -142,3 +145,8 @@ def _told(found: dict[str, Any], name: str) -> str:
     if estimate["value"] is None:
         return "unknown"
     return f"{estimate['value']:.3f} (a constant guess: {constant:.3f})"
+
+
+def run(options: argparse.Namespace) -> int:
+    """``wmrl fidelity``."""
+    return run_configured(options, lambda plain: fidelity(to_dataclass(FidelityConfig, plain), plain))

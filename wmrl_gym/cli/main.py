@@ -1,4 +1,4 @@
-"""Commands, their help, and what the user sees when one fails."""
+"""The `wmrl` command, and what the user sees when it fails."""
 
 from __future__ import annotations
 
@@ -9,29 +9,10 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
+from wmrl_gym.cli.commands import COMMANDS
 from wmrl_gym.version import __version__
 
 DEBUG_VARIABLE = "WMRL_DEBUG"
-
-TRAIN_HELP = """\
-Overrides are Hydra's: group=member chooses, key.key=value sets. Examples:
-  wmrl train experiment=quickstart
-  wmrl train experiment=quickstart seed=1 algorithm.learning_rate=2e-4
-  wmrl train experiment=quickstart proxy=no_debias
-  wmrl train experiment=mine --config-dir my_configs
-  wmrl train resume=runs/quickstart-20260102-030405-s0
-A misspelt key is an error that names the nearest right one. `wmrl train --list` shows the groups and their members.
-"""
-
-
-COMPARE_HELP = """\
-Examples:
-  wmrl compare experiment=quickstart seeds=[0,1,2]
-  wmrl compare experiment=quickstart only=[grpo,wmrl] algorithm.steps=20
-  wmrl compare experiment=quickstart sweep.proxy.anchors.fraction=[0.02,0.1,0.5,1.0] proxy.anchors.min_per_step=0
-  wmrl compare experiment=quickstart 'arms.mine=["proxy.anchors.fraction=0.3"]' only=[grpo,mine] folder=runs/mine
-`wmrl compare --show` with the same words shows the arms without running them. See docs/comparison.md.
-"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -96,171 +77,6 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"wmrl_gym {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    _add_train(commands)
-    _add_sft(commands)
-    _add_evaluate(commands)
-    _add_corpus(commands)
-    _add_fidelity(commands)
-    _add_report(commands)
-    _add_compare(commands)
-    _add_competitions(commands)
-    doctor = commands.add_parser(
-        "doctor",
-        help="what works on this machine",
-        description="Say what works on this machine: isolation (really tried), cores and memory, GPU, optional "
-        "packages, prepared competitions. Exit code 0 if the quickstart can run.",
-    )
-    doctor.set_defaults(run=_doctor)
+    for command in COMMANDS:
+        command.add_to(commands)
     return parser
-
-
-def _add_configured(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, help: str, description: str, epilog: str
-) -> None:
-    parser = commands.add_parser(
-        name,
-        help=help,
-        description=description,
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="group=member or key.key=value")
-    parser.add_argument("--config-dir", type=Path, metavar="DIR", help="your own groups, searched beside the built-in")
-    parser.add_argument("--list", action="store_true", help="show the groups and their members, and stop")
-    parser.add_argument("--show", action="store_true", help="show the resolved configuration, and stop")
-    parser.set_defaults(run=_configured, command=name)
-
-
-def _add_train(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    _add_configured(
-        commands,
-        "train",
-        help="train an agent",
-        description="Train an agent with WMRL-GRPO or one of its baselines; everything goes to runs/<name>.",
-        epilog=TRAIN_HELP,
-    )
-
-
-def _add_sft(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    _add_configured(
-        commands,
-        "sft",
-        help="cold-start an agent by supervised fine-tuning",
-        description="Cold-start the nano agent, or the one of `policy`, on generated solutions, and save it.",
-        epilog="Example:\n  wmrl sft output=my_agent\n  wmrl train experiment=quickstart policy.directory=my_agent\n",
-    )
-
-
-def _add_evaluate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    _add_configured(
-        commands,
-        "evaluate",
-        help="measure an agent on held-out competitions",
-        description="Run an agent on held-out competitions, everything really executed, and print avg@k.",
-        epilog="Examples:\n  wmrl evaluate\n  wmrl evaluate run=runs/quickstart-... evaluation.samples=16\n",
-    )
-
-
-def _add_corpus(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    _add_configured(
-        commands,
-        "corpus",
-        help="write and execute solutions, for measuring world models",
-        description="Let several authors write solutions of the competitions, really execute them, and write it all "
-        "down. An interrupted call goes on where it was.",
-        epilog="Examples:\n  wmrl corpus output=solutions.jsonl.gz count=500\n"
-        "  wmrl corpus output=others.jsonl.gz authors.generator=0 authors.agent=1 agent.temperatures=[1.5]\n",
-    )
-
-
-def _add_fidelity(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    _add_configured(
-        commands,
-        "fidelity",
-        help="measure a world model against executed solutions",
-        description="Let a world model predict executed solutions, and report how well it does: JSON, Markdown and a "
-        "plot. An interrupted call goes on where it was.",
-        epilog="Examples:\n  wmrl fidelity corpus=solutions.jsonl.gz\n"
-        "  wmrl fidelity corpus=solutions.jsonl.gz world_model=llm_static_checker world_model.engine.path=some/model\n",
-    )
-
-
-def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
-        "report",
-        help="show runs in one HTML file",
-        description="Write runs as one HTML file that opens from disk without a network: learning curves, calibration, "
-        "the world model's accuracy, times, tables, and the trajectories to read. Several runs of an experiment are "
-        "averaged, with intervals over seeds.",
-        epilog="Examples:\n  wmrl report runs/quickstart-...\n  wmrl report runs/quickstart-* --output all.html\n",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="the folder of a run")
-    parser.add_argument(
-        "--output", type=Path, metavar="FILE", help="default: report.html in the run's folder, or here for several runs"
-    )
-    parser.add_argument(
-        "--trajectories", type=int, metavar="N", help="put in at most so many, executed ones first (default: 4000)"
-    )
-    parser.set_defaults(run=_report)
-
-
-def _add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    _add_configured(
-        commands,
-        "compare",
-        help="train arms of an experiment side by side",
-        description="Train several arms of an experiment on the same seeds, taking turns, and compare their held-out "
-        "scores and their costs. Stopped or killed, the same command goes on.",
-        epilog=COMPARE_HELP,
-    )
-
-
-def _add_competitions(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
-        "competitions",
-        help="list or prepare the bundled competitions",
-        description="The bundled competitions: real data that ships inside Python packages, nothing is downloaded.",
-    )
-    actions = parser.add_subparsers(metavar="ACTION", required=True)
-    listing = actions.add_parser("list", help="names, kinds, metrics, and which are prepared")
-    preparing = actions.add_parser("prepare", help="write competitions in MLE-Dojo's layout (all, or those named)")
-    preparing.add_argument("names", nargs="*", metavar="NAME", help="which to prepare (default: all)")
-    for action, run in ((listing, _competitions_list), (preparing, _competitions_prepare)):
-        action.add_argument(
-            "--data-root",
-            type=Path,
-            metavar="DIR",
-            help="where they lie (default: $WMRL_DATA_ROOT, else ~/.cache/wmrl_gym/competitions)",
-        )
-        action.set_defaults(run=run)
-
-
-def _configured(options: argparse.Namespace) -> int:
-    from wmrl_gym.cli.configured import run_configured
-
-    return run_configured(options)
-
-
-def _report(options: argparse.Namespace) -> int:
-    from wmrl_gym.cli.report import report
-
-    return report(options.runs, options.output, options.trajectories)
-
-
-def _doctor(options: argparse.Namespace) -> int:
-    from wmrl_gym.cli.doctor import doctor
-
-    return doctor()
-
-
-def _competitions_list(options: argparse.Namespace) -> int:
-    from wmrl_gym.cli.competitions import list_competitions
-
-    return list_competitions(options.data_root)
-
-
-def _competitions_prepare(options: argparse.Namespace) -> int:
-    from wmrl_gym.cli.competitions import prepare_competitions
-
-    return prepare_competitions(options.names, options.data_root)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -37,3 +38,8 @@ def report(paths: Sequence[Path], output: Path | None, trajectories: int | None)
             print(f"{run.name}: {note}")
     print(f"wrote {target} ({target.stat().st_size / 1e6:.1f} MB): open it in a browser, it needs no network")
     return 0
+
+
+def run(options: argparse.Namespace) -> int:
+    """``wmrl report``."""
+    return report(options.runs, options.output, options.trajectories)

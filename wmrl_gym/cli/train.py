@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+from wmrl_gym.cli.configuration import listed, run_configured
 from wmrl_gym.cli.progress import Progress
+from wmrl_gym.configs.validation import ConfigError
 from wmrl_gym.reporting.final_table import final_table
 from wmrl_gym.runs.stopping import StopRequested
 from wmrl_gym.runs.training import TrainingRun
@@ -25,6 +28,8 @@ COLUMNS = (
     ("entropy", "entropy"),
     ("seconds", "seconds"),
 )
+
+_RESUME = ("resume=", "+resume=")
 
 
 def train(plain: dict[str, Any]) -> int:
@@ -56,3 +61,25 @@ def _go(run: TrainingRun) -> int:
     table.print(console)
     table.write(run.directory)
     return 0
+
+
+def run(options: argparse.Namespace) -> int:
+    """``wmrl train``."""
+    if listed(options):
+        return 0
+    resumed = _run_to_resume(options.overrides)
+    return run_configured(options, train) if resumed is None else resume(resumed)
+
+
+def _run_to_resume(overrides: list[str]) -> Path | None:
+    """The folder of ``resume=<run>``; a resumed run keeps its configuration, so nothing else may be asked for."""
+    given = [item for item in overrides if item.startswith(_RESUME)]
+    if not given:
+        return None
+    if len(overrides) > 1:
+        others = ", ".join(item for item in overrides if item not in given[:1])
+        raise ConfigError(
+            f"resume takes a run's own configuration, so it cannot be combined with {others}\n"
+            "  give resume=<run> alone, or start a new run with the changed configuration."
+        )
+    return Path(given[0].partition("=")[2]).expanduser()

@@ -1,17 +1,19 @@
 """``wmrl sft``: the supervised cold start of the nano agent, or of any causal language model with a chat template.
 
-With demonstrations it is behaviour cloning, and `cli.cloning` does it.
+With demonstrations it is behaviour cloning, and `cli.behaviour_cloning` does it.
 """
 
 from __future__ import annotations
 
+import argparse
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from wmrl_gym.cli.configuration import run_configured
 from wmrl_gym.cli.progress import Progress
 from wmrl_gym.configs.schema import SupervisedConfig
-from wmrl_gym.configs.validation import ConfigError
+from wmrl_gym.configs.validation import ConfigError, to_dataclass
 from wmrl_gym.runs.assembly import prepare_torch
 from wmrl_gym.runs.output_folder import make_output_folder
 
@@ -39,7 +41,7 @@ def cold_start(config: SupervisedConfig) -> int:
 
     _check(config)
     if config.demonstrations is not None:
-        from wmrl_gym.cli.cloning import clone_demonstrations
+        from wmrl_gym.cli.behaviour_cloning import clone_demonstrations
 
         make_output_folder(config.output)
         return clone_demonstrations(config)
@@ -119,3 +121,8 @@ def _how_to_use(policy: CausalLMPolicy, config: SupervisedConfig) -> str:
     if config.policy.takes("adapter") and hasattr(policy.model, "peft_config"):
         return f"policy.adapter={config.output}"
     return f"policy=causal_lm policy.path={config.output}"
+
+
+def run(options: argparse.Namespace) -> int:
+    """``wmrl sft``."""
+    return run_configured(options, lambda plain: cold_start(to_dataclass(SupervisedConfig, plain)))
