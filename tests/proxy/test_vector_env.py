@@ -22,12 +22,9 @@ def secrets(env: RewardProxyVectorEnv, is_anchor: Sequence[bool], secret: int = 
 
 
 def received(env: RewardProxyVectorEnv, timeout: float = 10.0) -> dict[int, dict[str, Any]]:
-    _, rewards, _, truncated, infos, env_ids = env.recv(timeout)
-    assert env_ids == sorted(env_ids)
-    return {
-        i: {**info, "reward": reward, "truncated": cut}
-        for i, info, reward, cut in zip(env_ids, infos, rewards, truncated, strict=True)
-    }
+    back = env.recv(timeout)
+    assert [one.env_id for one in back] == sorted(one.env_id for one in back)
+    return {one.env_id: {**one.info, "reward": one.reward, "truncated": one.truncated} for one in back}
 
 
 class BrokenModel(HalvingModel):
@@ -167,12 +164,12 @@ def play(mode: Any, delays: dict[int, float]) -> dict[int, tuple[float | None, f
         if ready:
             env.send([40 + i + int(20 * observations[i][0]) for i in ready], ready)
         ready = []
-        for observation, _, terminated, _, info, i in zip(*env.recv(10.0), strict=True):
-            observations[i] = observation
-            if terminated:
-                scores[i] = (info["predicted_score"], info["executed_score"])
+        for back in env.recv(10.0):
+            observations[back.env_id] = back.observation
+            if back.terminated:
+                scores[back.env_id] = (back.info["predicted_score"], back.info["executed_score"])
             else:
-                ready.append(i)
+                ready.append(back.env_id)
     return scores
 
 

@@ -14,8 +14,8 @@ from wmrl_gym.core import Submission
 from wmrl_gym.engines.engine import Answer
 from wmrl_gym.scriptcheck.verdicts import Check
 from wmrl_gym.world_models.llm_static_checker import LLMStaticChecker
-from wmrl_gym.world_models.llm_static_checker.readings import Reading, read_answer
 from wmrl_gym.world_models.llm_static_checker.schemas import answer_schema, questions
+from wmrl_gym.world_models.llm_static_checker.understood_answer import Reading, read_answer
 
 FAIL = json.dumps(KEY_ERROR)
 OK = json.dumps(PASS)

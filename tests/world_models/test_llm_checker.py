@@ -13,7 +13,7 @@ from wmrl_gym.core import Outcome, Submission, WorldModel, WorldModelError
 from wmrl_gym.engines.engine import Answer, Engine, Sampling
 from wmrl_gym.scriptcheck.verdicts import Check
 from wmrl_gym.world_models.llm_static_checker import LLMStaticChecker
-from wmrl_gym.world_models.llm_static_checker.readings import Reading
+from wmrl_gym.world_models.llm_static_checker.understood_answer import Reading
 from wmrl_gym.world_models.llm_static_checker.voting import vote
 from wmrl_gym.world_models.static_analysis import StaticAnalysis
 

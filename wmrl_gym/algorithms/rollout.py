@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from wmrl_gym.core import Decision, Group, Policy, Trajectory, Turn
-from wmrl_gym.proxy.vector_env import RewardProxyVectorEnv
+from wmrl_gym.proxy.vector_env import Received, RewardProxyVectorEnv
 
 
 @dataclass(frozen=True)
@@ -122,13 +122,13 @@ def collect(
         with clock.stage("execute"):
             received = vector_env.recv()
         ready = []
-        for observation, reward, terminated, truncated, info, i in zip(*received, strict=True):
-            _take_in(episodes[i], observation, reward, info)
-            if terminated or truncated:
-                episodes[i].final_info = info
-                playing.discard(i)
+        for back in received:
+            _take_in(episodes[back.env_id], back)
+            if back.terminated or back.truncated:
+                episodes[back.env_id].final_info = back.info
+                playing.discard(back.env_id)
             else:
-                ready.append(i)
+                ready.append(back.env_id)
     return _grouped(plans, episodes)
 
 
@@ -136,7 +136,8 @@ def _reset_seed(*stream: int) -> int:
     return int(np.random.SeedSequence(stream).generate_state(1)[0])
 
 
-def _take_in(episode: _Episode, observation: Any, reward: float, info: Mapping[str, Any]) -> None:
+def _take_in(episode: _Episode, back: Received) -> None:
+    info = back.info
     own = info["outcome"] if info["submission"] is None else None
     if info.get("actions_used") is not None:
         episode.decisions[-1] = dataclasses.replace(episode.decisions[-1], actions_used=int(info["actions_used"]))
@@ -146,10 +147,10 @@ def _take_in(episode: _Episode, observation: Any, reward: float, info: Mapping[s
         # What the environment scored by itself stands in both streams.
         predicted=info["predicted"] or own,
         executed=info["executed"] or own,
-        reward=reward,
+        reward=back.reward,
     )
     episode.turns.append(turn)
-    episode.observation = observation
+    episode.observation = back.observation
 
 
 def _grouped(plans: Sequence[GroupPlan], episodes: Sequence[_Episode]) -> list[Group]:

@@ -77,9 +77,10 @@ class RewardProxy:
 
     def calibrate(self, predicted: float | None) -> float | None:
         """One predicted score, recast; unknown stays unknown."""
-        if predicted is None or self.debiaser is None:
-            return predicted
-        return float(self.debiaser.predict(predicted))
+        return None if predicted is None else self._recast(predicted)
+
+    def _recast(self, predicted: float) -> float:
+        return predicted if self.debiaser is None else float(self.debiaser.predict(predicted))
 
     def score(self, step: int, groups: Sequence[Group]) -> ScoredStep:
         """Score the groups of one step, learning from its anchors first.
@@ -157,7 +158,7 @@ class RewardProxy:
         _refuse_non_finite([group])
         self._count([group], n_dropped=0)
         if is_anchor and predicted is not None and executed is not None:
-            forecast = float(self.calibrate(predicted) or 0.0)
+            forecast = float(self._recast(predicted))
             self._learn([Pair(step, key, float(predicted), forecast, float(executed), propensity, status, seconds)])
 
     @property
@@ -246,7 +247,7 @@ class RewardProxy:
                     step=int(step),
                     group_key=str(group.key),
                     predicted=float(trajectory.predicted_score),
-                    calibrated=float(self.calibrate(trajectory.predicted_score) or 0.0),
+                    calibrated=float(self._recast(trajectory.predicted_score)),
                     executed=float(trajectory.executed_score),
                     propensity=float(group.propensity),
                     status=str(outcomes[-1].status) if outcomes else "",
@@ -263,7 +264,7 @@ class RewardProxy:
     def _measure_residual(self, pairs: Sequence[Pair]) -> None:
         # Calibrated anew, with the map that has just learned from this step; the pair's own forecast is older.
         if self.fusion is not None and len(pairs) >= 2:
-            calibrated = [float(self.calibrate(pair.predicted) or 0.0) for pair in pairs]
+            calibrated = [float(self._recast(pair.predicted)) for pair in pairs]
             self.fusion.update(calibrated, [pair.executed for pair in pairs])
 
     def _reward(self, group: Group, trajectory: Trajectory) -> float | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import gymnasium as gym
@@ -24,7 +25,20 @@ from wmrl_gym.proxy.prediction import predict_batch
 from wmrl_gym.proxy.reward_proxy import RewardProxy
 
 Mode = Literal["lockstep", "async"]
-Received = tuple[list[Any], list[float], list[bool], list[bool], list[dict[str, Any]], list[int]]
+
+
+@dataclass(frozen=True, eq=False)
+class Received:
+    """One step of one episode, come back: Gymnasium's five values, and whose they are."""
+
+    observation: Any
+    reward: float
+    """NaN where the score is unknown."""
+    terminated: bool
+    truncated: bool
+    info: dict[str, Any]
+    """See `Episode.advance`."""
+    env_id: int
 
 
 class RewardProxyVectorEnv(VectorEnv[Any, Any, Any]):
@@ -173,15 +187,14 @@ class RewardProxyVectorEnv(VectorEnv[Any, Any, Any]):
                 self._executions.request(env_id, submission, episode.env.execute)
         self._predict()
 
-    def recv(self, timeout: float | None = None) -> Received:
+    def recv(self, timeout: float | None = None) -> list[Received]:
         """The episodes that are ready: all that were sent ("lockstep"), or those there are, at least one ("async").
 
         Args:
             timeout: seconds to wait for executions; None waits as long as they take.
 
         Returns:
-            Observations, rewards, terminated, truncated, infos and env_ids, each a list with one entry per episode, in
-            ascending order of ``env_ids``. For the infos see `Episode.advance`.
+            One entry per episode, in ascending order of ``env_id``.
 
         Raises:
             ExecutorError: if executions failed too often in a row.
@@ -198,12 +211,11 @@ class RewardProxyVectorEnv(VectorEnv[Any, Any, Any]):
                 self._episodes[env_id].executed = self._executions.take(env_id)
         self._executions.start()
         self._executions.raise_if_failing()
-        received: Received = ([], [], [], [], [], [])
+        received = []
         for env_id in ready:
             self._sent.remove(env_id)
             step = self._episodes[env_id].advance(has_world_model=self.world_model is not None, proxy=self.proxy)
-            for column, value in zip(received, (*step, env_id), strict=True):
-                column.append(value)  # type: ignore[attr-defined]
+            received.append(Received(*step, env_id))
         return received
 
     def _unpredicted(self) -> list[Episode]:
@@ -274,13 +286,14 @@ class RewardProxyVectorEnv(VectorEnv[Any, Any, Any]):
         ended = np.zeros((2, self.num_envs), bool)
         infos: dict[str, Any] = {}
         while self._sent:
-            for observation, reward, terminated, truncated, info, env_id in zip(*self.recv(), strict=True):
-                self._observations[env_id], rewards[env_id] = observation, reward
-                ended[:, env_id] = terminated, truncated
-                infos = self._add_info(infos, info, env_id)
-                if self.proxy is not None and (terminated or truncated):
+            for back in self.recv():
+                env_id = back.env_id
+                self._observations[env_id], rewards[env_id] = back.observation, back.reward
+                ended[:, env_id] = back.terminated, back.truncated
+                infos = self._add_info(infos, back.info, env_id)
+                if self.proxy is not None and (back.terminated or back.truncated):
                     episode, number = self._episodes[env_id], self._episode_numbers[env_id]
-                    episode.record(self.proxy, number, str(env_id), info)
+                    episode.record(self.proxy, number, str(env_id), back.info)
         return self._batch(), rewards, ended[0], ended[1], infos
 
     def _batch(self) -> Any:

@@ -241,7 +241,7 @@ def test_episodes_of_a_vector_environment_equal_those_played_alone(make_env: Mak
     keys: dict[int, str] = {}
     for turn in range(2):
         together.send([actions(env, seed + turn) for seed in (0, 10)], [0, 1])
-        for info, env_id in zip(*together.recv()[4:], strict=True):
-            if info["submission"] is not None:
-                keys[env_id] = info["submission"].key
+        for back in together.recv():
+            if back.info["submission"] is not None:
+                keys[back.env_id] = back.info["submission"].key
     assert [keys[0], keys[1]] == alone

@@ -13,13 +13,13 @@ from wmrl_gym.engines.engine import Answer, Engine, Sampling
 from wmrl_gym.envs.mle_dojo.feedback import FeedbackStyle, render_feedback
 from wmrl_gym.envs.mle_dojo.ladder import RewardLadder, Status
 from wmrl_gym.scriptcheck.verdicts import Verdict
-from wmrl_gym.world_models.llm_static_checker.asking import Question, Reply, ask
-from wmrl_gym.world_models.llm_static_checker.cases import Case
 from wmrl_gym.world_models.llm_static_checker.costs import Costs, since, total
+from wmrl_gym.world_models.llm_static_checker.judged_script import Case
 from wmrl_gym.world_models.llm_static_checker.judging import DefaultTo, FailureRates, Judge, Judgement, verdicts_of
 from wmrl_gym.world_models.llm_static_checker.prompting import PROMPT_VERSION, Prompter
+from wmrl_gym.world_models.llm_static_checker.questions import Question, Reply, ask
+from wmrl_gym.world_models.llm_static_checker.sandbox_words import feedback_text
 from wmrl_gym.world_models.llm_static_checker.schemas import Mode
-from wmrl_gym.world_models.llm_static_checker.wording import feedback_text
 
 _FAILING = (Status.RUNTIME_ERROR, Status.TIMEOUT, Status.OUT_OF_MEMORY, Status.INVALID_SUBMISSION)
 

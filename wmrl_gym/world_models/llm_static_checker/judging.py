@@ -9,8 +9,8 @@ from typing import Literal
 
 from wmrl_gym.envs.mle_dojo.ladder import RewardLadder, Status
 from wmrl_gym.scriptcheck.verdicts import RUNTIME_CHECKS, Check, Verdict
-from wmrl_gym.world_models.llm_static_checker.readings import Reading
 from wmrl_gym.world_models.llm_static_checker.schemas import HOLISTIC
+from wmrl_gym.world_models.llm_static_checker.understood_answer import Reading
 from wmrl_gym.world_models.verdicts import QUALITY_BUCKETS, aggregate, first_failure
 
 DefaultTo = Literal["pass", "fail", "calibrated"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from wmrl_gym.world_models.llm_static_checker.readings import Reading
+from wmrl_gym.world_models.llm_static_checker.understood_answer import Reading
 
 
 def vote(readings: Sequence[Reading | None]) -> Reading | None:

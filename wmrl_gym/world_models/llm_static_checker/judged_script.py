@@ -10,10 +10,10 @@ from wmrl_gym.core import Outcome, Submission
 from wmrl_gym.engines.engine import Answer, Prompt
 from wmrl_gym.envs.mle_dojo.runner import syntax_problem
 from wmrl_gym.scriptcheck.overview import Overview
-from wmrl_gym.world_models.llm_static_checker.asking import Reply
 from wmrl_gym.world_models.llm_static_checker.injection import suspicious_strings
 from wmrl_gym.world_models.llm_static_checker.listing import source_lines
-from wmrl_gym.world_models.llm_static_checker.readings import Reading
+from wmrl_gym.world_models.llm_static_checker.questions import Reply
+from wmrl_gym.world_models.llm_static_checker.understood_answer import Reading
 from wmrl_gym.world_models.llm_static_checker.voting import vote
 
 _SHOWN_STRINGS = 5

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from wmrl_gym.core import WorldModelError
 from wmrl_gym.engines.engine import Answer, Engine, Prompt, Sampling
 from wmrl_gym.world_models.llm_static_checker.costs import Costs
-from wmrl_gym.world_models.llm_static_checker.readings import Reading, read_answer
+from wmrl_gym.world_models.llm_static_checker.understood_answer import Reading, read_answer
 
 _RETRY_SEED = 1_000_003
 _RETRY_TEMPERATURE = 0.5
