@@ -44,7 +44,8 @@ test: $(VENV)/.test.stamp $(VENV)/.sandbox.stamp $(VENV)/.rendering.stamp
 lint: $(VENV)/.dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/vulture
 
 format: $(VENV)/.dev.stamp
 	$(BIN)/ruff check --fix .

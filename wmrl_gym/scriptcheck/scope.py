@@ -67,7 +67,6 @@ class State:
     """Estimated wall-clock time so far."""
     memory_mb: float = 0.0
     """Largest single allocation so far."""
-    printed: bool = False
 
     @property
     def scope(self) -> Scope:

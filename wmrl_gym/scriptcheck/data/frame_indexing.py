@@ -272,9 +272,11 @@ def _store_several(interpreter: Evaluator, frame: Frame, keys: list[Value], item
     if MISSING in names:
         frame.complete = False
         return
-    width = (
-        item.width if isinstance(item, Frame) else item.shape[1] if isinstance(item, Array) and item.ndim == 2 else None
-    )
+    width: int | None = None
+    if isinstance(item, Frame):
+        width = item.width
+    elif isinstance(item, Array) and item.shape is not None and len(item.shape) == 2:
+        width = item.shape[1]
     if width is not None and width != len(names):
         raise shape_fault("Columns must be same length as key", second="KeyError")
     if isinstance(item, Array) and item.rows is not None and frame.rows is not None and item.rows != frame.rows:
@@ -294,11 +296,12 @@ def _accessor_store(interpreter: Evaluator, accessor: Bound, key: Value, item: V
     receiver = accessor.receiver
     if not isinstance(receiver, Frame) or accessor.name not in ("loc", "iloc", "at", "iat"):
         return
-    columns = key.items[1] if isinstance(key, Items) and key.items is not None and len(key.items) == 2 else None
+    pair = key.items if isinstance(key, Items) and key.items is not None and len(key.items) == 2 else None
+    rows, columns = (None, None) if pair is None else pair
     name = constant(columns)
     if isinstance(name, str) and accessor.name in ("loc", "at"):
         stored = scalar_cells(item) or (item.cells if isinstance(item, Series | Array) else Cells())
-        whole = constant(key.items[0]) == slice(None)  # type: ignore[union-attr, index]
+        whole = constant(rows) == slice(None)
         old = receiver.columns.get(name)
         cells = stored if whole or old is None else merge_cells([old, stored])
         loose = None if old is None and not whole else cells.missing

@@ -120,11 +120,10 @@ def _common_length(data: Dict, sizes: dict[Any, int | None], indexed: bool) -> i
         return length
     if known:
         return known.pop() if not series else None
-    agreed = set(series)
-    if len(agreed) == 1:
+    if len(set(series)) == 1:
         return series[0]
     longest = [n for n in series if n is not None]
-    return max(longest) if longest and None not in agreed else None
+    return max(longest) if longest and None not in series else None
 
 
 def _from_array(call: Call, data: Array, columns: list[Any] | None) -> Value:
@@ -150,7 +149,7 @@ def _from_array(call: Call, data: Array, columns: list[Any] | None) -> Value:
 def _from_list(call: Call, data: Items, columns: list[Any] | None) -> Value:
     first = data.representative()
     if isinstance(first, Dict) and first.items is not None:
-        cells = {name: scalar_cells(value) or Cells() for name, value in first.items.items()}
+        cells: dict[Any, Cells] = {name: scalar_cells(value) or Cells() for name, value in first.items.items()}
         return Frame(cells, complete=columns is None, rows=data.size)
     if isinstance(first, Items) and first.items is not None and columns is not None:
         if len(first.items) != len(columns):

@@ -40,7 +40,6 @@ def _print(call: Call) -> Value:
     for keyword in call.kwargs:
         if keyword not in ("sep", "end", "file", "flush"):
             raise api_fault(f"print() got an unexpected keyword argument '{keyword}'")
-    call.interpreter.state.printed = True
     return NONE
 
 

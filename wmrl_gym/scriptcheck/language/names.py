@@ -134,8 +134,8 @@ class Names(ABC):
             scope.names[spec.vararg.arg] = Items("tuple", None if open_ended else list(args[positional:]))
         if spec.kwarg is not None:
             named = {p.name for p in parameters}
-            rest = {k: v for k, v in kwargs.items() if k not in named}
-            scope.names[spec.kwarg.arg] = Dict(None if open_ended else {**rest})
+            rest: dict[Any, Value] = {k: v for k, v in kwargs.items() if k not in named}
+            scope.names[spec.kwarg.arg] = Dict(None if open_ended else rest)
 
     def local_names(self, node: ast.FunctionDef | ast.Lambda) -> frozenset[str]:
         """Names that Python's compiler makes local to the function."""

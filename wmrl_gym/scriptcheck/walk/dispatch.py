@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -66,7 +66,6 @@ class Dispatch(Names):
         self.handling: list[Fault] = []
         self.active: list[ast.AST] = []
         self.experimental = False
-        self.may_break = False
         self.changed_directory = False
         """Whether files may have appeared, or the working directory changed, by means that are not followed."""
         self.escaped = False
@@ -150,6 +149,14 @@ class Dispatch(Names):
             return self._call_real(function, call)
 
         return call_object(self, function, call)
+
+    @abstractmethod
+    def block(self, statements: Sequence[ast.stmt]) -> None:
+        """Walk statements in order (see `Interpreter`)."""
+
+    @abstractmethod
+    def binary(self, operator: ast.operator, left: Value, right: Value) -> Value:
+        """``left operator right`` (see `Expressions`)."""
 
     @abstractmethod
     def call_function(self, function: Function, args: list[Value], kwargs: dict[str, Value], open_ended: bool) -> Value:

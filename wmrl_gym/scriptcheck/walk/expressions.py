@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 from abc import abstractmethod
-from collections.abc import Sequence
 from typing import Any
 
 from wmrl_gym.scriptcheck.calls import Call
@@ -146,10 +145,6 @@ class Expressions(Dispatch):
         found: list[Value] = []
         self.branch(lambda: found.append(self.eval(node.body)), lambda: found.append(self.eval(node.orelse)))
         return join_values(found[0], found[-1])
-
-    @abstractmethod
-    def block(self, statements: Sequence[ast.stmt]) -> None:
-        """Walk statements in order (see `Interpreter`)."""
 
     @abstractmethod
     def branch(self, left: Any, right: Any) -> None:

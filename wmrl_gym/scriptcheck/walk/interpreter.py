@@ -280,8 +280,6 @@ class Interpreter(Expressions):
     def _note_departure(self, end: Exception | None) -> None:
         if isinstance(end, ReturnSignal):
             self.state.scope.returned.append(end.value)
-        elif isinstance(end, BreakSignal):
-            self.may_break = True
 
     def _on_match(self, node: ast.Match) -> None:
         self.eval(node.subject)
