@@ -1,1 +1,6 @@
 """Running submissions for real: the sandbox, executors on this machine and on others, and the cache of results."""
+
+import lazy_loader
+
+# The names are in __init__.pyi; each is imported when somebody asks for it.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,1 +1,6 @@
 """A run as an object: its folder, its records, training, evaluation, the arms of a comparison."""
+
+import lazy_loader
+
+# The names are in __init__.pyi; each is imported when somebody asks for it.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

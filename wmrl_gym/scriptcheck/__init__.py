@@ -1,1 +1,6 @@
 """Static analysis of scripts that read tables, fit models and write a file. It imports nothing else of this package."""
+
+import lazy_loader
+
+# The names are in __init__.pyi; each is imported when somebody asks for it.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,3 +1,6 @@
 """World models: what predicts an outcome in place of finding it out."""
 
-from __future__ import annotations
+import lazy_loader
+
+# The names are in __init__.pyi; each is imported when somebody asks for it.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
