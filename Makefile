@@ -1,9 +1,10 @@
 # Two commands for a fresh Debian or Ubuntu machine with Python 3.11 or newer:
 #   make train    set everything up and train the quickstart
-#   make test     set everything up and pass the tests
+#   make test     set everything up and pass the tests (minutes; make test-all runs the slow ones too)
 #
 # Variables: PYTHON (interpreter), VENV (where to install), PIP_ARGS (for example --extra-index-url of PyTorch's CPU
-# builds, which saves 2 GB), OVERRIDES (for example "seed=1 algorithm.learning_rate=1e-4").
+# builds, which saves 2 GB), OVERRIDES (for example "seed=1 algorithm.learning_rate=1e-4"), PYTEST_ARGS (for example
+# "-k sandbox"), WORKERS (processes that run tests).
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -15,6 +16,7 @@ BIN := $(VENV)/bin
 PIP_ARGS ?=
 OVERRIDES ?=
 PYTEST_ARGS ?=
+WORKERS ?= 2
 # The first interpreter that is new enough; python3.11 first, because that is the one the pins were tested with.
 PYTHON ?= $(shell for candidate in python3.11 python3 python3.12 python3.13 python; do \
 	$$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$candidate && break; done)
@@ -23,11 +25,11 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 export OMP_NUM_THREADS ?= 1
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help train libero libero-states test lint format competitions doctor clean python-found
+.PHONY: help train libero libero-states test test-all lint format competitions doctor clean python-found
 
 help:
 	@sed -n '2,6s/^# \?//p' Makefile
-	@echo "Also: make libero, make libero-states, make lint, make format, make competitions, make doctor, make benchmarks, make clean"
+	@echo "Also: make test-all, make libero, make libero-states, make lint, make format, make competitions, make doctor, make benchmarks, make clean"
 
 train: $(VENV)/.train.stamp $(VENV)/.sandbox.stamp competitions
 	$(BIN)/wmrl train experiment=quickstart $(OVERRIDES)
@@ -38,8 +40,18 @@ libero: $(VENV)/.libero.stamp $(VENV)/.rendering.stamp
 libero-states: $(VENV)/.libero.stamp $(VENV)/.rendering.stamp
 	$(BIN)/python benchmarks/libero_states.py
 
+# Files run side by side; then, one after another, the tests that no other may disturb. Where PYTEST_ARGS choose the
+# tests, either half may be empty.
+PYTEST := $(BIN)/python -m pytest -q
+CHOSEN = $(PYTEST_ARGS) $(if $(PYTEST_ARGS),|| test $$? = 5)
+
 test: $(VENV)/.test.stamp $(VENV)/.sandbox.stamp $(VENV)/.rendering.stamp
-	$(BIN)/python -m pytest -q $(PYTEST_ARGS)
+	$(PYTEST) -n $(WORKERS) -m "not (slow or sim_long or alone)" $(CHOSEN)
+	$(PYTEST) -m "alone and not slow" $(CHOSEN)
+
+test-all: $(VENV)/.test.stamp $(VENV)/.sandbox.stamp $(VENV)/.rendering.stamp
+	$(PYTEST) -n $(WORKERS) -m "sim_long or not alone" $(CHOSEN)
+	$(PYTEST) -m alone $(CHOSEN)
 
 lint: $(VENV)/.dev.stamp
 	$(BIN)/ruff check .

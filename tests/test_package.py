@@ -20,6 +20,7 @@ def test_import_loads_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.alone
 def test_import_takes_under_half_a_second_beyond_the_interpreter() -> None:
     def seconds(code: str) -> float:
         begin = time.perf_counter()

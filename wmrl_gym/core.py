@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import cached_property
-from typing import Any, Literal, Protocol, SupportsFloat, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, SupportsFloat, TypeVar, runtime_checkable
 
 import gymnasium as gym
 import numpy as np
@@ -127,12 +127,36 @@ class Outcome:
             raise ValueError(f"Outcome.score is {self.score}: give a finite number, or None when it is unknown")
 
 
+@dataclasses.dataclass(frozen=True)
+class Measure:
+    """A number by which a domain values what was handed in."""
+
+    name: str
+    """A key of `Outcome.details`. Where an outcome has no such key, or None there, its score takes the place."""
+    is_share: bool = False
+    """Whether it is a share of 1, and so written as a percentage."""
+    is_graded: bool = False
+    """Whether it has values between failure and success: then episodes that happen to be all 0 or 1 are no successes
+    or failures yet."""
+
+
+SCORE = Measure("score")
+"""What is reported where a domain names no measure of its own."""
+
+
 class ExpensiveRewardEnv(gym.Env[ObsType, ActType], ABC):
     """A Gymnasium environment whose transitions are cheap and whose score is not.
 
     A new domain writes `reset` and the three methods below. Used as a plain Gymnasium environment, its `step` is the
     three in a row and so returns the truth. A trainer calls them apart and decides which submissions are executed.
     """
+
+    measures: ClassVar[tuple[Measure, ...]] = (SCORE,)
+    """By what an episode is valued and reported; the first is the usual one."""
+
+    success_status: ClassVar[str | None] = None
+    """Status of an outcome that achieved something. Outcomes of any other status are then worth nothing, whatever their
+    score says, and the share of episodes that reached this status is reported. None: every outcome counts."""
 
     def prepare(self, action: ActType) -> None:
         """Begin, without waiting, what `submit` of this action will need. Does nothing unless overridden.
@@ -143,7 +167,11 @@ class ExpensiveRewardEnv(gym.Env[ObsType, ActType], ABC):
 
     @abstractmethod
     def submit(self, action: ActType) -> Submission | None:
-        """Take an action; return what has to be scored, or None if this action asks for no score. Cheap."""
+        """Take an action; return what has to be scored, or None if this action asks for no score.
+
+        Cheap where transitions are. A domain whose episode cannot go on without being simulated does that here (and
+        begins it in `prepare`); `execute` then gives the verdict, and its seconds are those of the simulation.
+        """
 
     @abstractmethod
     def execute(self, submission: Submission) -> Outcome:
@@ -181,6 +209,11 @@ class ExpensiveRewardEnv(gym.Env[ObsType, ActType], ABC):
         Empty (the default) where a task has no data outside the code.
         """
         return {}
+
+    @classmethod
+    def measure(cls, name: str) -> Measure:
+        """The measure of that name; one that the domain does not know is a plain number."""
+        return next((measure for measure in cls.measures if measure.name == name), Measure(name))
 
     def episode_score(self, scores: Sequence[float | None]) -> float | None:
         """Score of a whole episode from the scores of its submissions: the best of them.

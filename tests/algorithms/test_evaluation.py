@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from wmrl_gym.algorithms.evaluation import EpisodeRecord, Evaluation, evaluate
-from wmrl_gym.core import ExecutorError, Outcome, Submission, Trajectory
+from wmrl_gym.core import ExecutorError, Measure, Outcome, Submission, Trajectory
 from wmrl_gym.execution.local import LocalExecutor
 
 from .letters import TRUTH, LetterEnv, LetterPolicy
@@ -23,7 +23,7 @@ def test_failures_count_as_zero_and_unknown_episodes_not_at_all() -> None:
     records = (record("a", 0.8), record("a", None), record("a", 0.4, known=False), record("b", 0.5))
     evaluation = Evaluation(records, 3, 0.8, 4, 1.0)
     assert evaluation.task_scores() == {"a": pytest.approx(0.4), "b": 0.5}
-    assert evaluation.valid() == {"a": [1.0, 0.0], "b": [1.0]}
+    assert evaluation.achieved() == {"a": [1.0, 0.0], "b": [1.0]}
     assert evaluation.unknown == 1
 
 
@@ -54,6 +54,9 @@ def test_task_score_is_the_share_of_valid_episodes_times_the_mean_of_their_best_
     """Only letters from e on are valid here; their percentile is not their score on the ladder."""
 
     class Graded(LetterEnv):
+        measures = (Measure("percentile"),)
+        success_status = "valid"
+
         def execute(self, submission: Submission) -> Outcome:
             if submission.content < "e":
                 return Outcome(0.1, "runtime_error", details={"percentile": None})
@@ -65,7 +68,7 @@ def test_task_score_is_the_share_of_valid_episodes_times_the_mean_of_their_best_
     assert 0 < len(percentiles) < 40
     expected = len(percentiles) / 40 * sum(percentiles) / len(percentiles)
     assert evaluation.task_scores()["p"] == pytest.approx(expected)
-    assert sum(evaluation.valid()["p"]) == len(percentiles)
+    assert sum(evaluation.achieved()["p"]) == len(percentiles)
     assert {status for record in evaluation.records for status in record.statuses} == {"valid", "runtime_error"}
 
 
@@ -76,7 +79,7 @@ def test_the_best_turn_counts_and_a_task_without_known_episode_has_no_score() ->
     assert Evaluation((record("a", 0.8, known=False),), 1, 0.8, 1, 1.0).task_scores() == {"a": None}
 
 
-def test_a_metric_of_the_domain_takes_the_place_of_the_percentile() -> None:
+def test_a_metric_given_takes_the_place_of_the_domains_measure() -> None:
     evaluation = evaluate(
         LetterPolicy(), [LetterEnv] * 4, ["p"], samples=4, metric=lambda trajectory: [0.25 for _ in trajectory.turns]
     )
@@ -107,11 +110,14 @@ def test_another_seed_gives_other_episodes() -> None:
 
 def test_a_percentile_of_a_submission_that_failed_does_not_count() -> None:
     class Failing(LetterEnv):
+        measures = (Measure("percentile"),)
+        success_status = "valid"
+
         def execute(self, submission: Submission) -> Outcome:
             return Outcome(0.1, "timeout", details={"percentile": 0.9})
 
     evaluation = evaluate(LetterPolicy(), [Failing] * 4, ["p"], samples=4)
-    assert evaluation.valid() == {"p": [0.0] * 4}
+    assert evaluation.achieved() == {"p": [0.0] * 4}
     assert evaluation.task_scores() == {"p": 0.0}
 
 

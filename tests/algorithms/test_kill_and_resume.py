@@ -60,9 +60,8 @@ def train(directory: Path, pause: float = 0.0) -> None:
 
 def start(directory: Path) -> subprocess.Popen[bytes]:
     root = Path(__file__).parents[2]
-    code = "import pathlib, sys, algorithms.test_kill_and_resume as t; t.train(pathlib.Path(sys.argv[1]), pause=0.02)"
-    path = os.pathsep.join([str(root), str(root / "tests")])
-    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    code = f"import pathlib, sys, {__name__} as t; t.train(pathlib.Path(sys.argv[1]), pause=0.02)"
+    environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
     return subprocess.Popen([sys.executable, "-c", code, str(directory)], env=environment)
 
 

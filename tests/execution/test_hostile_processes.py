@@ -24,6 +24,8 @@ from wmrl_gym.execution.stray_processes import kill_stray_starts
 
 from .conftest import alive
 
+pytestmark = pytest.mark.alone
+
 Make = Callable[..., Sandbox]
 
 

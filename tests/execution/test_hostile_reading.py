@@ -18,6 +18,8 @@ from wmrl_gym.execution.sandbox import Sandbox
 
 from .conftest import CANARY, alive
 
+pytestmark = pytest.mark.alone
+
 Make = Callable[..., Sandbox]
 
 

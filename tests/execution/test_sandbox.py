@@ -135,6 +135,7 @@ def test_interpreter_below_tmp_leaves_a_temporary_folder_of_the_scripts_own(
     assert result.stdout == "/scratch/.tmp /scratch/.tmp /scratch/.tmp\n" and result.status == "ok", result.stderr
 
 
+@pytest.mark.alone
 def test_lines_printed_before_the_deadline_are_kept(data: Path) -> None:
     result = Sandbox(SandboxLimits(wall_seconds=0.5)).run("print('epoch 1')\nimport time; time.sleep(60)", data)
     assert (result.status, result.stdout) == ("timeout", "epoch 1\n")

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from wmrl_gym.core import Measure
 from wmrl_gym.reporting.comparison import ArmResult, Comparison, compare_arms
 from wmrl_gym.reporting.comparison_curve import AXES, Curve, Point, read_curve, with_known_tasks
 from wmrl_gym.reporting.comparison_plot import plot
@@ -14,6 +15,7 @@ from wmrl_gym.reporting.comparison_text import latex, markdown, reach_table, to_
 from wmrl_gym.runs.records.run_directory import DamagedRun, RunDirectory, during
 
 TASKS = ("one", "two")
+PERCENTILE = Measure("percentile", is_share=True, is_graded=True)
 
 
 def curve(means: Sequence[float], per_step: float, *, spread: float = 0.0, seed: int = 0, samples: int = 8) -> Curve:
@@ -23,7 +25,7 @@ def curve(means: Sequence[float], per_step: float, *, spread: float = 0.0, seed:
     for index, mean in enumerate(means):
         scores = {task: list(mean + spread * rng.standard_normal(samples)) for task in TASKS}
         points.append(Point(2 * index, scores, dict.fromkeys(AXES, 2.0 * index * per_step)))
-    return Curve(tuple(points), {"generate": 1.0 + seed, "execute": per_step})
+    return Curve(tuple(points), {"generate": 1.0 + seed, "execute": per_step}, measure=PERCENTILE)
 
 
 def two_arms(spread: float = 0.0, seeds: Sequence[int] = (0, 1, 2)) -> dict[str, dict[int, Curve]]:
@@ -71,15 +73,17 @@ def test_a_reference_that_gains_nothing_leaves_nothing_to_reach() -> None:
     curves = {"executed": {0: curve([0.5, 0.4, 0.3], 10.0)}, "other": {0: curve([0.5, 0.6, 0.7], 1.0)}}
     comparison = compare_arms(curves, "executed", resamples=50)
     assert all(reach.ratio is None for result in comparison.arms for reach in result.reach.values())
-    assert "nothing to reach" in markdown(comparison, "title", "percentile", "command")
+    assert "nothing to reach" in markdown(comparison, "title", "command")
 
 
-def points(*scores_and_samples: tuple[float, int], stages: Sequence[str] = ()) -> Curve:
+def points(
+    *scores_and_samples: tuple[float, int], stages: Sequence[str] = (), measure: Measure = PERCENTILE
+) -> Curve:
     made = [
         Point(2 * index, {"one": [score] * samples}, dict.fromkeys(AXES, 10.0 * index))
         for index, (score, samples) in enumerate(scores_and_samples)
     ]
-    return Curve(tuple(made), dict.fromkeys(stages, 2.0))
+    return Curve(tuple(made), dict.fromkeys(stages, 2.0), measure=measure)
 
 
 def test_a_reference_that_ends_below_its_beginning_has_gained_nothing_although_it_recovers_from_a_dip() -> None:
@@ -104,8 +108,8 @@ def test_each_seeds_own_result_is_kept_and_shown() -> None:
     runs = comparison.arms[0].runs
     assert [(run.seed, run.before, run.final) for run in runs] == [(3, 0.2, pytest.approx(0.3)), (5, 0.2, 0.5)]
     assert [run.cost["executions"] for run in runs] == [10.0, 14.0]
-    assert "| arm | seed 3 | seed 5 |" in markdown(comparison, "title", "percentile", "command")
-    assert "| only | 30.0% | 50.0% |" in markdown(comparison, "title", "percentile", "command")
+    assert "| arm | seed 3 | seed 5 |" in markdown(comparison, "title", "command")
+    assert "| only | 30.0% | 50.0% |" in markdown(comparison, "title", "command")
 
 
 def test_a_stage_that_only_one_seed_had_is_told() -> None:
@@ -119,10 +123,10 @@ def test_resamples_in_which_the_reference_gains_nothing_are_told() -> None:
     ratio = comparison.arms[0].reach["executions"].ratio
     assert ratio is not None and ratio.defined == pytest.approx(1 - 1 / 27, abs=0.03) and ratio.defined < 1
     assert f"In {1 - ratio.defined:.0%} of the resamples executed itself gained nothing" in markdown(
-        comparison, "title", "percentile", "command"
+        comparison, "title", "command"
     )
     certain = compare_arms({"executed": {0: rising}}, "executed", resamples=20)
-    assert "itself gained nothing" not in markdown(certain, "title", "percentile", "command")
+    assert "itself gained nothing" not in markdown(certain, "title", "command")
 
 
 def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
@@ -174,8 +178,8 @@ def test_a_task_without_a_result_somewhere_is_left_out_everywhere_and_named() ->
 
 def test_report_says_the_same_in_markdown_latex_and_data(tmp_path: Path) -> None:
     comparison = compare_arms(two_arms(spread=0.1), "executed", resamples=100)
-    text = markdown(comparison, "Comparison x", "percentile", "wmrl compare x")
-    tex = latex(comparison, "percentile")
+    text = markdown(comparison, "Comparison x", "wmrl compare x")
+    tex = latex(comparison)
     data = json.loads(json.dumps(to_data(comparison)))
     final = f"{comparison.arms[1].final.estimate:.1%}"
     assert final in text and final.replace("%", r"\%") in tex
@@ -183,13 +187,13 @@ def test_report_says_the_same_in_markdown_latex_and_data(tmp_path: Path) -> None
     assert tex.count(r"\begin{tabular}") == 2 and "minus executed" in text and "3 seeds" in text
     for row in [line for line in text.splitlines() if line.startswith("| cheap")]:
         assert row.count("|") > 3
-    plot(comparison, tmp_path / "plot.svg", "percentile")
+    plot(comparison, tmp_path / "plot.svg")
     drawn = (tmp_path / "plot.svg").read_text()
     assert all(result.arm in drawn for result in comparison.arms) and "held-out percentile" in drawn
 
 
 def test_one_seed_is_said_to_be_one() -> None:
-    text = markdown(compare_arms(two_arms(0.1, [4]), "executed", resamples=50), "t", "percentile", "c")
+    text = markdown(compare_arms(two_arms(0.1, [4]), "executed", resamples=50), "t", "c")
     assert "1 seed (4)" in text and "not of other seeds" in text
 
 
@@ -219,18 +223,22 @@ def test_curve_is_read_from_the_folder_of_a_finished_run(tmp_path: Path) -> None
 
 
 def test_a_reward_of_any_range_is_written_as_a_number_and_a_share_as_a_percentage(tmp_path: Path) -> None:
-    curves = {"executed": {0: points((-40.0, 2), (12.5, 2))}, "other": {0: points((-40.0, 2), (10.0, 2))}}
+    reward = Measure("reward")
+    curves = {
+        "executed": {0: points((-40.0, 2), (12.5, 2), measure=reward)},
+        "other": {0: points((-40.0, 2), (10.0, 2), measure=reward)},
+    }
     comparison = compare_arms(curves, "executed", resamples=20)
-    text = markdown(comparison, "t", "reward", "c")
+    text = markdown(comparison, "t", "c")
     assert "| executed | 12.5 (12.5 to 12.5) | +52.5 (+52.5 to +52.5) | - |" in text
     assert "| -2.5 (-2.5 to -2.5) |" in text and "Cost to reach 12.5, executed's level" in text
-    assert "10 (10 to 10)" in latex(comparison, "reward")
+    assert "10 (10 to 10)" in latex(comparison)
     shares = compare_arms(two_arms(), "executed", resamples=20)
-    for compared, score, percentages in ((comparison, "reward", False), (shares, "percentile", True)):
-        plot(compared, tmp_path / "plot.svg", score)
+    for compared, percentages in ((comparison, False), (shares, True)):
+        plot(compared, tmp_path / "plot.svg")
         assert ("%</text>" in (tmp_path / "plot.svg").read_text()) == percentages
 
 
 def test_a_measure_that_is_0_or_1_in_every_episode_is_a_share_whatever_it_is_called() -> None:
     won = Curve((Point(0, {"one": [0.0, 1.0]}, dict.fromkeys(AXES, 0.0)),), {})
-    assert "| arm | 50.0% (" in markdown(compare_arms({"arm": {0: won}}, resamples=20), "t", "won", "c")
+    assert "| arm | 50.0% (" in markdown(compare_arms({"arm": {0: won}}, resamples=20), "t", "c")

@@ -1,13 +1,7 @@
-"""The tiny competitions, written once for all tests of the world models."""
+"""The tiny competitions of static analysis's tests."""
 
 from __future__ import annotations
 
-import pytest
+from tests.scriptcheck.conftest import worlds
 
-from tests.world_models.worlds import MAKERS, World
-
-
-@pytest.fixture(scope="session")
-def worlds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, World]:
-    root = tmp_path_factory.mktemp("worlds")
-    return {name: make(root) for name, make in MAKERS.items()}
+__all__ = ["worlds"]

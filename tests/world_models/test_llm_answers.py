@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.scriptcheck.worlds import World
 from tests.world_models.scripted_engine import KEY_ERROR, MID, PASS, VALID, ScriptedEngine
-from tests.world_models.worlds import World
 from wmrl_gym.core import Submission
 from wmrl_gym.engines.engine import Answer
 from wmrl_gym.scriptcheck.verdicts import Check

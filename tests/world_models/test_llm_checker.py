@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from tests.scriptcheck.sound_scripts import HEAD
+from tests.scriptcheck.worlds import World
 from tests.world_models.scripted_engine import KEY_ERROR, MID, PASS, VALID, ScriptedEngine
-from tests.world_models.sound_scripts import HEAD
-from tests.world_models.worlds import World
 from wmrl_gym.core import Outcome, Submission, WorldModel, WorldModelError
 from wmrl_gym.engines.engine import Answer, Engine, Sampling
 from wmrl_gym.scriptcheck.verdicts import Check

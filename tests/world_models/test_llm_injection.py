@@ -7,9 +7,9 @@ import re
 
 import pytest
 
+from tests.scriptcheck.sound_scripts import HEAD
+from tests.scriptcheck.worlds import World
 from tests.world_models.scripted_engine import KEY_ERROR, MID, PASS, ScriptedEngine, question_of
-from tests.world_models.sound_scripts import HEAD
-from tests.world_models.worlds import World
 from wmrl_gym.core import Outcome, Submission
 from wmrl_gym.engines.engine import Prompt, Sampling
 from wmrl_gym.world_models.llm_static_checker import LLMStaticChecker
@@ -134,7 +134,7 @@ def test_string_put_together_by_the_parser_is_seen_whole() -> None:
 
 
 def test_ordinary_scripts_are_not_suspicious(worlds: dict[str, World]) -> None:
-    from tests.world_models.sound_scripts import SOUND
+    from tests.scriptcheck.sound_scripts import SOUND
 
     found = {name: strings for name, (_, script) in SOUND.items() if (strings := suspicious_strings(script))}
     assert found == {}

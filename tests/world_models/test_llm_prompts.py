@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.world_models.sound_scripts import HEAD
-from tests.world_models.worlds import World
+from tests.scriptcheck.sound_scripts import HEAD
+from tests.scriptcheck.worlds import World
 from wmrl_gym.core import fingerprint
 from wmrl_gym.engines.engine import Prompt
 from wmrl_gym.scriptcheck.overview import Overview

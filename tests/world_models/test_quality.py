@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.world_models.sound_scripts import HEAD
-from tests.world_models.worlds import World
+from tests.scriptcheck.sound_scripts import HEAD
+from tests.scriptcheck.worlds import World
 from wmrl_gym.core import Submission
 from wmrl_gym.world_models.static_analysis import StaticAnalysis
 from wmrl_gym.world_models.verdicts import QUALITY_BUCKETS

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from tests.world_models.sound_scripts import HEAD, SOUND
-from tests.world_models.worlds import World
+from tests.scriptcheck.sound_scripts import HEAD, SOUND
+from tests.scriptcheck.worlds import World
 from wmrl_gym.core import Outcome, Submission, WorldModel
 from wmrl_gym.scriptcheck.verdicts import Check
 from wmrl_gym.world_models.static_analysis import StaticAnalysis
@@ -150,8 +150,8 @@ def test_nothing_of_the_script_is_executed(worlds: dict[str, World], tmp_path: o
 
 def test_predictions_are_equal_in_every_process(worlds: dict[str, World]) -> None:
     program = (
-        "from tests.world_models.worlds import MAKERS\nfrom pathlib import Path\nimport sys\n"
-        "from tests.world_models.sound_scripts import SOUND, HEAD\nfrom wmrl_gym.core import Submission\n"
+        "from tests.scriptcheck.worlds import MAKERS\nfrom pathlib import Path\nimport sys\n"
+        "from tests.scriptcheck.sound_scripts import SOUND, HEAD\nfrom wmrl_gym.core import Submission\n"
         "from wmrl_gym.world_models.static_analysis import StaticAnalysis\n"
         "o = MAKERS['churn'](Path(sys.argv[1])).overview\n"
         "scripts = [s for w, s in SOUND.values() if w == 'churn']\n"
@@ -175,6 +175,7 @@ def test_predictions_are_equal_in_every_process(worlds: dict[str, World]) -> Non
     assert len(outputs) == 1 and "InvalidParameterError" in outputs.pop()
 
 
+@pytest.mark.alone
 def test_it_takes_milliseconds(worlds: dict[str, World]) -> None:
     import time
 

@@ -1,8 +1,9 @@
 """Evaluation: avg@k on held-out tasks, everything really executed.
 
-Each task is played k times. A task's score is its share of valid episodes times the mean of their best percentiles,
-which is the mean over its episodes with a failure counted as 0 (paper, evaluation). Episodes whose execution failed for
-reasons outside the agent (a machine that failed, an endpoint that gave no answer) are excluded and counted.
+Each task is played k times. A task's score is the share of episodes that achieved something times the mean of the
+best that these achieved, which is the mean over its episodes with a failure counted as 0 (paper, evaluation).
+Episodes whose execution failed for reasons outside the agent (a machine that failed, an endpoint that gave no answer)
+are excluded and counted.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -35,7 +37,7 @@ class EpisodeRecord:
 
     task: str
     metric: float | None
-    """Best percentile (or other measure) of its valid submissions; None if none was valid."""
+    """Best value of its submissions by the domain's measure; None if none achieved anything."""
     known: bool
     """False if an execution, or the agent's own server, failed: the episode is excluded."""
     statuses: tuple[str, ...]
@@ -43,11 +45,11 @@ class EpisodeRecord:
     turn_metrics: tuple[float | None, ...]
     """The same as ``metric`` turn by turn."""
     others: Mapping[str, float | None] = field(default_factory=dict)
-    """Best of its valid submissions by other measures, for example "relative_gap"."""
+    """Best of its submissions by other measures of the domain."""
 
     @property
     def best_so_far(self) -> tuple[float, ...]:
-        """Best metric up to each turn, 0 as long as nothing is valid."""
+        """Best metric up to each turn, 0 as long as nothing was achieved."""
         return tuple(np.maximum.accumulate([value or 0.0 for value in self.turn_metrics]).tolist())
 
 
@@ -66,8 +68,8 @@ class Evaluation:
         """Metric of each known episode by task, failures counted as 0."""
         return self._by_task(lambda record: record.metric or 0.0)
 
-    def valid(self) -> dict[str, list[float]]:
-        """1 for each known episode with a valid submission, else 0, by task."""
+    def achieved(self) -> dict[str, list[float]]:
+        """1 for each known episode that achieved something, else 0, by task."""
         return self._by_task(lambda record: float(record.metric is not None))
 
     def other_scores(self, measure: str) -> dict[str, list[float]]:
@@ -142,7 +144,8 @@ def evaluate(
         temperature: of sampling.
         seed: of the random streams; the same seed gives the same episodes for the same policy.
         reset_options: options of `reset` that begin an episode of a task.
-        metric: value of each turn of a trajectory, None where it achieved nothing; default `turn_percentiles`.
+        metric: value of each turn of a trajectory, None where it achieved nothing; default the usual
+            measure of the domain.
         others: further measures by name, as ``metric``; of each, an episode's best is recorded.
         played: slices that an earlier call with the same arguments gave to ``on_slice``. They are not played again.
         on_slice: is given each finished slice, to save it.
@@ -168,7 +171,8 @@ def evaluate(
     )
     options = reset_options or (lambda task: {})
     plans = [GroupPlan(task, task, True, 1.0, samples, options(task)) for task in tasks]
-    values = metric or turn_percentiles
+    domain = vector_env.domain
+    values = metric or partial(turn_values, measure=domain.measures[0].name, success_status=domain.success_status)
     slices = list(played)
     done = sum(len(part.records) for part in slices) // samples
     try:
@@ -222,25 +226,19 @@ def check_beginning(played: Sequence[Evaluation], tasks: Sequence[str], samples:
         )
 
 
-def turn_percentiles(trajectory: Trajectory) -> list[float | None]:
-    """Percentile of each turn's submission if its status is "valid", else None; see `turn_values`."""
-    return turn_values(trajectory, "percentile")
-
-
-def turn_values(trajectory: Trajectory, measure: str) -> list[float | None]:
+def turn_values(trajectory: Trajectory, measure: str, success_status: str | None = None) -> list[float | None]:
     """Value of each turn's submission, None where it achieved nothing.
 
     Args:
         trajectory: of one episode.
-        measure: a key of `Outcome.details`. A valid submission is worth what stands there, or its score if that is
-            None (a competition without a leaderboard has no percentile). Where no outcome has that key or
-            "percentile", every executed submission counts, by its score: statuses are a domain's own words. Give
-            `evaluate` a ``metric`` that knows them.
+        measure: a key of `Outcome.details`; an outcome's score where that is missing or None.
+        success_status: status of outcomes that achieved something; None counts all that were executed.
     """
     executed = [turn.executed for turn in trajectory.turns]
-    if not any(outcome is not None and {measure, "percentile"} & set(outcome.details) for outcome in executed):
-        return [None if outcome is None else outcome.score for outcome in executed]
-    return [None if outcome is None or outcome.status != "valid" else _value(outcome, measure) for outcome in executed]
+    return [
+        None if outcome is None or success_status not in (None, outcome.status) else _value(outcome, measure)
+        for outcome in executed
+    ]
 
 
 def _value(outcome: Outcome, measure: str) -> float | None:

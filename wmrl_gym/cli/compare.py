@@ -57,7 +57,7 @@ class _Comparing:
         return 0
 
     def _display(self, arm: str, seed: int, steps: int) -> SliceDisplay:
-        return SliceDisplay(self.console, arm, seed, steps)
+        return SliceDisplay(self.console, arm, seed, steps, self.comparison.run(arm, seed).domain.success_status)
 
     def _show_turn(self, arm: str, seed: int, first: int, last: int, steps: int, left: float | None) -> None:
         self._say(
@@ -78,15 +78,15 @@ class _Comparing:
             arm: {seed: self._curve(arm, seed) for seed in finished} for arm in plan.arms
         }
         comparison = compare_arms(curves, plan.reference, level=plan.settings.level, resamples=plan.settings.resamples)
-        score = plan.config(plan.arms[0], finished[0]).tasks.measure
-        text = markdown(comparison, f"Comparison {plan.folder.name}", score, self.command)
+        text = markdown(comparison, f"Comparison {plan.folder.name}", self.command)
         write_atomically(plan.folder / "comparison.md", text)
-        write_atomically(plan.folder / "comparison.tex", latex(comparison, score))
-        data = {"command": self.command, "score": score, "overrides": plan.overrides, **to_data(comparison)}
+        write_atomically(plan.folder / "comparison.tex", latex(comparison))
+        asked = {"command": self.command, "score": comparison.measure.name, "overrides": plan.overrides}
+        data = {**asked, **to_data(comparison)}
         write_atomically(plan.folder / "comparison.json", json.dumps(data, indent=2))
         written = "comparison.md, .json, .tex"
         try:
-            plot(comparison, plan.folder / "comparison.svg", score)
+            plot(comparison, plan.folder / "comparison.svg")
             written += " and .svg"
         except ImportError as error:
             self._say(f"no plot: {error}")

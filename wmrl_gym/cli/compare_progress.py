@@ -11,9 +11,12 @@ from rich.console import Console
 class SliceDisplay:
     """One line for each step, naming arm and seed, so that a log reads well although the arms take turns."""
 
-    def __init__(self, console: Console, arm: str, seed: int, steps: int) -> None:
+    def __init__(self, console: Console, arm: str, seed: int, steps: int, success_status: str | None) -> None:
         self._console = console
         self._steps = steps
+        self._shown = list(_SHOWN)
+        if success_status is not None:
+            self._shown.insert(3, (f"status/{success_status}", success_status))
         self._prefix = f"{arm} s{seed}"
 
     def stage(self, text: str) -> None:
@@ -22,7 +25,7 @@ class SliceDisplay:
 
     def step(self, step: int, metrics: Mapping[str, Any]) -> None:
         """Show a finished step."""
-        told = " ".join(f"{name} {_number(metrics.get(key))}" for key, name in _SHOWN)
+        told = " ".join(f"{name} {_number(metrics.get(key))}" for key, name in self._shown)
         self._print(f"{step + 1}/{self._steps} {told}")
 
     def _print(self, text: str) -> None:
@@ -33,7 +36,6 @@ _SHOWN = (
     ("reward", "reward"),
     ("predicted_score", "predicted"),
     ("executed_score", "executed"),
-    ("status/valid", "valid"),
     ("executions", "executions"),
     ("seconds", "seconds"),
 )

@@ -53,7 +53,8 @@ def evaluate(config: EvaluateConfig, plain: Mapping[str, Any]) -> int:
         show(tables, console)
         if evaluation.folder is not None and work is not None:
             about = {"agent": evaluation.name, **evaluation.settings}
-            paths = write_evaluation(evaluation.folder, evaluation.stem, as_data(result), tables, about)
+            data = as_data(result, evaluation.domain)
+            paths = write_evaluation(evaluation.folder, evaluation.stem, data, tables, about)
             work.path.unlink(missing_ok=True)
             say(f"wrote {paths[0].with_suffix('')}.json, .md and .tex")
     return 0
@@ -62,9 +63,8 @@ def evaluate(config: EvaluateConfig, plain: Mapping[str, Any]) -> int:
 def tables_of(result: Evaluation, config: EvaluateConfig, domain: Domain, title: str) -> EvaluationTables:
     """The tables of an evaluation made with a configuration."""
     return evaluation_tables(
-        as_data(result),
+        as_data(result, domain),
         title=title,
-        measure=config.tasks.measure,
         categories=domain.categories,
         k=config.evaluation.k,
         success=config.evaluation.success,

@@ -15,12 +15,11 @@ from wmrl_gym.reporting.final_table import final_table
 from wmrl_gym.runs.stopping import StopRequested
 from wmrl_gym.runs.training import TrainingRun
 
-COLUMNS = (
+_COLUMNS = (
     ("reward", "reward"),
     ("predicted_score", "predicted"),
     ("executed_score", "executed"),
     ("executed_share", "anchors"),
-    ("status/valid", "valid"),
     ("flat_groups", "flat"),
     ("proxy/bias_after", "bias"),
     ("proxy/rho", "rho"),
@@ -42,6 +41,15 @@ def resume(path: Path) -> int:
     return _go(TrainingRun.resume(path))
 
 
+def _columns(run: TrainingRun) -> list[tuple[str, str]]:
+    """Metrics and headings of the lines that are printed, with the domain's status of success after the scores."""
+    status = run.domain.success_status
+    columns = list(_COLUMNS)
+    if status is not None:
+        columns.insert(4, (f"status/{status}", status))
+    return columns
+
+
 def _go(run: TrainingRun) -> int:
     """Evaluate, train, evaluate, and print the table."""
     console = Console()
@@ -52,7 +60,7 @@ def _go(run: TrainingRun) -> int:
         highlight=False,
     )
     try:
-        with Progress(run.config.algorithm.build().steps, COLUMNS, console) as progress:
+        with Progress(run.config.algorithm.build().steps, _columns(run), console) as progress:
             run.train(progress)
     except (KeyboardInterrupt, StopRequested):
         console.print(f"stopped; to go on: wmrl train resume={run.directory.path}", highlight=False)

@@ -22,13 +22,11 @@ class TasksConfig:
     categories: dict[str, str] | str | None = None
     """Task -> category, or a function that returns that as "module.function". Where every held-out task has one, the
     mean over categories is reported beside the mean over tasks."""
-    measure: str = "percentile"
-    """What a task's score is called where it is reported. Percentiles have the share of valid submissions beside them;
-    scores that are all 0 or 1, as successes are, the shares of tasks in which all of k episodes succeed, and any.
-    These, relative gaps and progress are written as percentages, anything else as a plain number of any range."""
+    measure: str | None = None
+    """By what a task's episodes are valued and reported: one of the environment's `measures`; None is its usual one."""
     also: list[str] = field(default_factory=list)
-    """Further numbers of a valid submission that `wmrl evaluate` reports: keys of `Outcome.details` that are shares
-    from 0 to 1 of which more is better, because an episode's best is taken and a failure counts 0."""
+    """Further measures that `wmrl evaluate` reports: shares from 0 to 1 of which more is better, because an episode's
+    best is taken and a failure counts 0."""
 
     def __post_init__(self) -> None:
         """Refuse an empty list, and a measure that cannot be averaged."""
@@ -37,8 +35,7 @@ class TasksConfig:
         if "raw_score" in (self.measure, *self.also):
             raise ValueError(
                 "raw_score is no measure: its unit and direction differ from task to task, so neither an episode's "
-                "best nor a mean over tasks means anything; choose percentile, score (the ladder's), or, for DSBench, "
-                "relative_gap"
+                "best nor a mean over tasks means anything; choose one of the environment's measures, or score"
             )
 
 
@@ -57,9 +54,9 @@ class EvaluationConfig:
     k: int | None = None
     """k of pass@k and All@k, which `wmrl evaluate` reports; None is `samples`. With fewer, the estimates of every
     choice of k among the samples are averaged."""
-    success: Literal["valid"] | float = "valid"
-    """When an episode counts as a success for them: with a valid submission, or with a score of at least a number.
-    Scores that are all 0 or 1 are successes by themselves."""
+    success: float | None = None
+    """When an episode counts as a success for them: with a score of at least this; None is with any outcome that
+    achieved something. Scores that are all 0 or 1 are successes by themselves."""
     before: bool = True
     after: bool = True
     every: int | None = None

@@ -18,7 +18,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 from numpy.typing import NDArray
 
-from wmrl_gym.core import Executor, WorldModel
+from wmrl_gym.core import Executor, ExpensiveRewardEnv, WorldModel
 from wmrl_gym.proxy.anchor_execution import AnchorExecutions
 from wmrl_gym.proxy.episode import Episode, expensive_env
 from wmrl_gym.proxy.prediction import predict_batch
@@ -100,6 +100,11 @@ class RewardProxyVectorEnv(VectorEnv[Any, Any, Any]):
     @n_executions.setter
     def n_executions(self, count: int) -> None:
         self._executions.n_started = count
+
+    @property
+    def domain(self) -> type[ExpensiveRewardEnv[Any, Any]]:
+        """What kind of environment is played: its class."""
+        return type(self._episodes[0].env)
 
     # ---- EnvPool's face: episodes come and go one by one -------------------------------------------------------
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from wmrl_gym.core import SCORE, Measure
 from wmrl_gym.reporting.bootstrap import Interval, interval_of, resampled_means
 from wmrl_gym.reporting.comparison_curve import AXES, Curve, with_known_tasks
 from wmrl_gym.reporting.comparison_reach import Ratio, cost_to_reach, monotone, ratio_of
@@ -85,9 +86,13 @@ class Comparison:
     left_out: tuple[str, ...] = ()
     """Held-out tasks of which some evaluation has no result."""
     in_training: Kind | None = None
-    """What each arm's `in_training` is: a share of valid submissions, or a score; None if it is known of no arm."""
+    """What each arm's `in_training` is: a share of submissions, or a score; None if it is known of no arm."""
     successes: bool = False
     """Whether every held-out episode scored 0 or 1."""
+    measure: Measure = SCORE
+    """By what the held-out episodes are valued."""
+    success_status: str | None = None
+    """What the domain calls an outcome that achieved something; None if it does not say."""
 
 
 def compare_arms(
@@ -129,6 +134,8 @@ def compare_arms(
         left_out=tuple(left_out),
         in_training=kind,
         successes=are_successes(score for run in flat for score in run.all_scores()),
+        measure=flat[0].measure,
+        success_status=flat[0].success_status,
     )
 
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
+from wmrl_gym.core import SCORE, Measure
 from wmrl_gym.reporting.bootstrap import Values
 from wmrl_gym.reporting.comparison_training import TrainingEnd, training_end
+from wmrl_gym.reporting.notation import measure_of
 from wmrl_gym.runs.records.metrics import read_metrics
 from wmrl_gym.runs.records.run_directory import DamagedRun, RunDirectory
 
@@ -39,6 +41,10 @@ class Curve:
     """Stage of training -> its wall-clock seconds."""
     training: TrainingEnd | None = None
     """How well the agent did in training at its end; None if that is not known."""
+    measure: Measure = SCORE
+    """By what the episodes are valued."""
+    success_status: str | None = None
+    """What the domain calls an outcome that achieved something; None if it does not say."""
 
     @property
     def cost(self) -> Cost:
@@ -83,7 +89,8 @@ def read_curve(run: RunDirectory, episodes_per_step: int) -> Curve | None:
     for record in records:
         for name, seconds in _stages(record).items():
             stages[name] = stages.get(name, 0.0) + seconds
-    return Curve(tuple(points), stages, training_end(records, episodes_per_step))
+    training = training_end(records, episodes_per_step, after.get("success_status"))
+    return Curve(tuple(points), stages, training, measure_of(after), after.get("success_status"))
 
 
 def with_known_tasks(curves: Iterable[Curve]) -> tuple[list[Curve], list[str]]:

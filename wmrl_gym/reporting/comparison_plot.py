@@ -13,7 +13,7 @@ from wmrl_gym.reporting.svg_figure import COLOURS, GREY, svg_figure
 SHOWN = ("executed_seconds", "seconds")
 
 
-def plot(comparison: Comparison, path: Path, score: str) -> None:
+def plot(comparison: Comparison, path: Path) -> None:
     """Write the plot as SVG.
 
     Raises:
@@ -26,8 +26,8 @@ def plot(comparison: Comparison, path: Path, score: str) -> None:
             if comparison.target is not None:
                 axes.axhline(comparison.target, color=GREY, linewidth=0.8, linestyle=":")
             axes.set_xlabel(f"{AXES[axis]} of training")
-        columns[0].set_ylabel(f"held-out {score}")
-        if notation_of(score, successes=comparison.successes).is_share:
+        columns[0].set_ylabel(f"held-out {comparison.measure.name}")
+        if notation_of(comparison.measure, successes=comparison.successes).is_share:
             from matplotlib.ticker import PercentFormatter
 
             columns[0].yaxis.set_major_formatter(PercentFormatter(1.0))  # of both, which share the axis

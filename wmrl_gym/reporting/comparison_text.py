@@ -18,8 +18,8 @@ Table = tuple[list[str], list[list[str]]]
 
 NOT_REACHED = "not reached"
 _TRAINING_NOTES: dict[Kind, str] = {
-    "valid": "Valid in training: share of turns with a valid submission in the last third of an arm's steps, as the "
-    "agent was told (where nothing was executed, by the world model)",
+    "achieved": "Share in training: of the turns whose outcome had that status in the last third of an arm's steps, as "
+    "the agent was told (where nothing was executed, by the world model)",
     "executed score": "Executed score in training: mean score of the episodes that were really executed in the last "
     "third of an arm's steps",
 }
@@ -30,13 +30,13 @@ def to_data(comparison: Comparison) -> dict[str, Any]:
     return asdict(comparison)
 
 
-def final_table(comparison: Comparison, score: str) -> Table:
+def final_table(comparison: Comparison) -> Table:
     """Final scores, how well each arm did in training at the end, and costs."""
     kind = comparison.in_training
-    notation = notation_of(score, successes=comparison.successes)
-    headings = ["arm", f"final {score}", "gain"]
+    notation = _notation(comparison)
+    headings = ["arm", f"final {comparison.measure.name}", "gain"]
     headings += [] if comparison.reference is None else [f"minus {comparison.reference}"]
-    headings += [] if kind is None else [f"{kind} in training"]
+    headings += [] if kind is None else [f"{comparison.success_status if kind == 'achieved' else kind} in training"]
     rows = []
     for result in comparison.arms:
         row = [result.arm, _value(result.final, notation), _change(result.gain, notation)]
@@ -63,9 +63,9 @@ def training_note(comparison: Comparison) -> str | None:
     return f"{_TRAINING_NOTES[comparison.in_training]}: {'; '.join(named) or 'unknown'}.{intervals}"
 
 
-def seed_table(comparison: Comparison, score: str) -> Table:
+def seed_table(comparison: Comparison) -> Table:
     """Final score of each seed."""
-    notation = notation_of(score, successes=comparison.successes)
+    notation = _notation(comparison)
     headings = ["arm", *(f"seed {seed}" for seed in comparison.seeds)]
     return headings, [[arm.arm, *(notation.value(run.final) for run in arm.runs)] for arm in comparison.arms]
 
@@ -87,10 +87,10 @@ def stage_table(comparison: Comparison) -> Table:
     ]
 
 
-def markdown(comparison: Comparison, title: str, score: str, command: str) -> str:
+def markdown(comparison: Comparison, title: str, command: str) -> str:
     """All tables, with what has to be known to read them."""
     lines = [f"# {title}", "", f"`{command}`", ""]
-    lines += markdown_table(*final_table(comparison, score))
+    lines += markdown_table(*final_table(comparison))
     lines += ["", f"Means over {_seeds(comparison)}; in parentheses {comparison.level:.0%} intervals of a bootstrap"]
     lines[-1] += " over seeds and over episodes within tasks. Costs are those of training, without evaluations."
     if (note := training_note(comparison)) is not None:
@@ -98,12 +98,13 @@ def markdown(comparison: Comparison, title: str, score: str, command: str) -> st
     if len(comparison.seeds) < 2:
         lines.append("One seed: the intervals speak of the episodes alone, not of other seeds.")
     else:
-        lines += ["", f"Final {score}, seed by seed:", "", *markdown_table(*seed_table(comparison, score)), ""]
+        heading = f"Final {comparison.measure.name}, seed by seed:"
+        lines += ["", heading, "", *markdown_table(*seed_table(comparison)), ""]
     if comparison.left_out:
         lines.append(f"Left out, because an evaluation has no result of them: {', '.join(comparison.left_out)}.")
     if comparison.target is not None:
         who = comparison.reference
-        target = notation_of(score, successes=comparison.successes).value(comparison.target)
+        target = _notation(comparison).value(comparison.target)
         lines += ["", f"Cost to reach {target}, {who}'s level at its end, divided by what {who} paid:"]
         lines += ["", *markdown_table(*reach_table(comparison)), ""]
         if all(reach.ratio is None for result in comparison.arms for reach in result.reach.values()):
@@ -122,9 +123,9 @@ def markdown(comparison: Comparison, title: str, score: str, command: str) -> st
     return "\n".join(lines)
 
 
-def latex(comparison: Comparison, score: str) -> str:
+def latex(comparison: Comparison) -> str:
     """The tables as LaTeX `tabular`s, without packages."""
-    tables = [final_table(comparison, score)]
+    tables = [final_table(comparison)]
     if comparison.reference is not None:
         tables.append(reach_table(comparison))
     note = training_note(comparison)
@@ -136,6 +137,10 @@ def _latex_table(table: Table) -> str:
     body = [latex_row(cells) for cells in [headings, *rows]]
     lines = [r"\begin{tabular}{l" + "r" * (len(headings) - 1) + "}", r"\hline", body[0], r"\hline", *body[1:]]
     return "\n".join([*lines, r"\hline", r"\end{tabular}", ""])
+
+
+def _notation(comparison: Comparison) -> Notation:
+    return notation_of(comparison.measure, successes=comparison.successes)
 
 
 def _seeds(comparison: Comparison) -> str:
@@ -155,7 +160,7 @@ def _change(interval: Interval, notation: Notation) -> str:
 def _in_training(result: InTraining | None, kind: Kind) -> str:
     if result is None:
         return "-"
-    notation = PERCENT if kind == "valid" else PLAIN
+    notation = PERCENT if kind == "achieved" else PLAIN
     text = notation.value(result.estimate)
     if result.low is None or result.high is None:
         return text

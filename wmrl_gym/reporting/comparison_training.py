@@ -1,8 +1,9 @@
 """How well agents do in training at its end: what tells arms apart best, because so many more episodes are behind it.
 
-Shares of valid submissions are compared where the domain has such a status. Where it has not, the reward would be no
-substitute: most of it is the word of a world model, and an arm whose world model flatters would look best. So there it
-is the mean score of the episodes that were really executed, which are few but drawn at random.
+Shares of submissions that achieved something are compared where the domain has a status that says so. Where it has
+not, the reward would be no substitute: most of it is the word of a world model, and an arm whose world model flatters
+would look best. So there it is the mean score of the episodes that were really executed, which are few but drawn at
+random.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from wmrl_gym.reporting.bootstrap import interval_of
 
-Kind = Literal["valid", "executed score"]
+Kind = Literal["achieved", "executed score"]
 
 
 @dataclass(frozen=True)
@@ -35,16 +36,16 @@ class TrainingEnd:
     first_step: int
     """Steps are counted from 1."""
     last_step: int
-    valid: Part | None
-    """Share of the submissions that were told to be valid; None if none was told any status."""
-    knows_valid: bool
-    """Whether the run was ever told "valid": if none was, the domain may have no such status."""
+    achieved: Part | None
+    """Share of the submissions that were told the domain's status of success; None if none was told any status."""
+    knows_success: bool
+    """Whether the domain has such a status."""
     executed_score: Part | None
     """Mean score of the executed episodes; None if none was executed."""
 
     def part(self, kind: Kind) -> Part | None:
         """What is known of that kind."""
-        return self.valid if kind == "valid" else self.executed_score
+        return self.achieved if kind == "achieved" else self.executed_score
 
 
 @dataclass(frozen=True)
@@ -61,17 +62,21 @@ class InTraining:
     """Training episodes behind it, of all seeds."""
 
 
-def training_end(records: Sequence[Mapping[str, Any]], episodes_per_step: int) -> TrainingEnd | None:
+def training_end(
+    records: Sequence[Mapping[str, Any]], episodes_per_step: int, success_status: str | None = None
+) -> TrainingEnd | None:
     """What a run's metrics say of its last third; None without a step.
 
     Args:
         records: metrics of each step.
         episodes_per_step: trajectories of a step.
+        success_status: what the domain calls an outcome that achieved something; None if it does not say.
     """
     if not records:
         return None
     last = records[-math.ceil(len(records) / 3) :]
-    shares = [share for record in last if (share := _valid_share(record)) is not None]
+    told = [] if success_status is None else [_share_of(success_status, record) for record in last]
+    shares = [share for share in told if share is not None]
     executed = [record for record in last if record.get("executed_score") is not None]
     # Runs that did not count the scores are weighed by their anchors, of which some may have no result.
     weights = [record.get("executed_scores", episodes_per_step * record["executed_share"]) for record in executed]
@@ -79,28 +84,28 @@ def training_end(records: Sequence[Mapping[str, Any]], episodes_per_step: int) -
     return TrainingEnd(
         first_step=len(records) - len(last) + 1,
         last_step=len(records),
-        valid=Part(float(np.mean(shares)), episodes_per_step * len(shares)) if shares else None,
-        knows_valid=any("status/valid" in record for record in records),
+        achieved=Part(float(np.mean(shares)), episodes_per_step * len(shares)) if shares else None,
+        knows_success=success_status is not None,
         executed_score=(
             Part(float(np.average(scores, weights=weights)), round(sum(weights))) if scores else None
         ),
     )
 
 
-def _valid_share(record: Mapping[str, Any]) -> float | None:
+def _share_of(status: str, record: Mapping[str, Any]) -> float | None:
     """Of the turns of a step whose status is known; None if that is none.
 
     A status that nobody was told in a step is not written down: beside others it is a share of 0.
     """
     known = sum(share for key, share in record.items() if key.startswith("status/") and key != "status/unknown")
-    return record.get("status/valid", 0.0) / known if known else None
+    return record.get(f"status/{status}", 0.0) / known if known else None
 
 
 def common_kind(ends: Sequence[TrainingEnd]) -> Kind | None:
     """What all runs of a comparison are compared by; None if nothing is known of their training."""
     if not ends:
         return None
-    return "valid" if any(end.knows_valid for end in ends) else "executed score"
+    return "achieved" if any(end.knows_success for end in ends) else "executed score"
 
 
 def over_seeds(

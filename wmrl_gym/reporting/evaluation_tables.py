@@ -12,14 +12,8 @@ from typing import Any, Literal
 import numpy as np
 
 from wmrl_gym.reporting.bootstrap import Values, category_weights, mean_interval
-from wmrl_gym.reporting.notation import PERCENT, Notation, are_successes, notation_of
+from wmrl_gym.reporting.notation import PERCENT, Notation, are_successes, measure_of, notation_of
 from wmrl_gym.reporting.pass_at_k import all_at_k, curve, pass_at_k
-
-GRADED = ("percentile", "relative_gap")
-"""Measures that are no successes even where all of them happen to be 0 or 1."""
-
-Success = float | Literal["valid"]
-"""When an episode succeeds: with a valid submission, or with a score of at least a number."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +37,8 @@ class Row:
     """Those with a result."""
     score: Number | None
     others: Mapping[str, Number | None]
-    valid: Number | None
+    achieved: Number | None
+    """Share of its episodes that achieved something."""
     pass_at_k: Number | None
     all_at_k: Number | None
 
@@ -54,7 +49,7 @@ class Turn:
 
     turn: int
     best: Number
-    valid: Number
+    achieved: Number
 
 
 @dataclass(frozen=True)
@@ -65,7 +60,8 @@ class EvaluationTables:
     measure: str
     share: bool
     """Whether the measure is a share of 1."""
-    shows_valid: bool
+    success_status: str | None
+    """What the domain calls an outcome that achieved something, if the share of such episodes is shown."""
     samples: int
     k: int
     success: str
@@ -90,14 +86,14 @@ class EvaluationTables:
 
     def headings(self) -> list[str]:
         """Headings of `cells`."""
-        valid = ["valid"] if self.shows_valid else []
+        achieved = [] if self.success_status is None else [self.success_status]
         names = [name.replace("_", " ") for name in (self.measure, *self.other_measures)]
-        return ["task", "category", *names, *valid, f"pass@{self.k}", f"All@{self.k}"]
+        return ["task", "category", *names, *achieved, f"pass@{self.k}", f"All@{self.k}"]
 
     def cells(self, row: Row, *, intervals: bool = True) -> list[str]:
         """A row as text."""
         shares = [*(row.others[name] for name in self.other_measures)]
-        shares += [row.valid] if self.shows_valid else []
+        shares += [] if self.success_status is None else [row.achieved]
         shares += [row.pass_at_k, row.all_at_k]
         score = self.score_text(row.score, intervals)
         return [row.name, row.category or "", score, *(share(number, intervals) for number in shares)]
@@ -110,8 +106,8 @@ class EvaluationTables:
         """Header and rows of the table turn by turn."""
         header = ["best so far, mean over tasks", *(f"turn {turn.turn}" for turn in self.turns)]
         lines = [[self.measure.replace("_", " "), *(self.score_text(turn.best, intervals) for turn in self.turns)]]
-        if self.shows_valid:
-            lines.append(["valid", *(share(turn.valid, intervals) for turn in self.turns)])
+        if self.success_status is not None:
+            lines.append([self.success_status, *(share(turn.achieved, intervals) for turn in self.turns)])
         return header, lines
 
     def notes(self) -> list[str]:
@@ -144,36 +140,35 @@ def evaluation_tables(
     data: Mapping[str, Any],
     *,
     title: str,
-    measure: str = "percentile",
     categories: Mapping[str, str] | None = None,
     k: int | None = None,
-    success: Success = "valid",
+    success: float | None = None,
 ) -> EvaluationTables:
     """Tables of an evaluation.
 
     Args:
-        data: plain data of an `algorithms.evaluation.Evaluation`.
+        data: plain data of an evaluation, as `runs.evaluating.as_data` makes it.
         title: of the tables.
-        measure: what a score is called.
         categories: of the tasks; None leaves out everything by category.
         k: of pass@k and All@k; None is the number of episodes per task. With fewer than the episodes, the unbiased
             estimates are used.
-        success: when an episode of graded scores succeeds. Scores that are all 0 or 1 are successes by themselves,
-            except those of the measures in `GRADED`.
+        success: score with which an episode succeeds; None is with anything achieved. Scores that are all 0 or 1 are
+            successes by themselves, except those of graded measures.
     """
     records: Sequence[Mapping[str, Any]] = [record for record in data["records"] if record["known"]]
     tasks = list(dict.fromkeys(record["task"] for record in data["records"]))
     k = k or int(data["samples"])
-    plain = measure not in GRADED and are_successes(record["metric"] or 0.0 for record in records)
-    succeeds, words = _success(success, measure, plain)
+    measure, status = measure_of(data), data.get("success_status")
+    plain = not measure.is_graded and are_successes(record["metric"] or 0.0 for record in records)
+    succeeds, words = _success(success, measure.name, status, plain)
     by_task = {task: [record for record in records if record["task"] == task] for task in tasks}
     build = _Rows(by_task, categories, k, succeeds)
     known = [task for task in tasks if by_task[task]]
     return EvaluationTables(
         title=title,
-        measure=measure,
+        measure=measure.name,
         share=notation_of(measure, successes=plain).is_share,
-        shows_valid=not plain,
+        success_status=None if plain else status,
         samples=int(data["samples"]),
         k=k,
         success=words,
@@ -186,14 +181,16 @@ def evaluation_tables(
     )
 
 
-def _success(success: Success, measure: str, plain: bool) -> tuple[Callable[[Mapping[str, Any]], bool], str]:
+def _success(
+    success: float | None, measure: str, status: str | None, plain: bool
+) -> tuple[Callable[[Mapping[str, Any]], bool], str]:
     if plain:
         return (lambda record: record["metric"] == 1.0), f"where its {measure} is 1"
-    if success == "valid":
-        return (lambda record: record["metric"] is not None), "with a valid submission"
-    bound = float(success)
-    words = f"with a {measure.replace('_', ' ')} of {bound:g} or more"
-    return (lambda record: record["metric"] is not None and record["metric"] >= bound), words
+    if success is None:
+        words = "with anything handed in" if status is None else f"with an outcome that is {status}"
+        return (lambda record: record["metric"] is not None), words
+    words = f"with a {measure.replace('_', ' ')} of {success:g} or more"
+    return (lambda record: record["metric"] is not None and record["metric"] >= success), words
 
 
 class _Rows:
@@ -246,7 +243,7 @@ class _Rows:
             episodes=sum(len(self.by_task[task]) for task in members),
             score=mean(lambda record: record["metric"] or 0.0),
             others={other: mean(lambda record, o=other: record["others"].get(o) or 0.0) for other in self.others},  # type: ignore[misc]
-            valid=mean(lambda record: float(record["metric"] is not None)),
+            achieved=mean(lambda record: float(record["metric"] is not None)),
             pass_at_k=self._over_tasks(pass_at_k, members, weights),
             all_at_k=self._over_tasks(all_at_k, members, weights),
         )
@@ -288,9 +285,9 @@ def _turns(by_task: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Turn]:
     for end in range(1, longest + 1):
         reached = {task: [_reached(record, end) for record in records] for task, records in by_task.items()}
         best = _interval({t: [value or 0.0 for value in values] for t, values in reached.items()}, None)
-        valid = _interval({t: [float(value is not None) for value in values] for t, values in reached.items()}, None)
-        if best is not None and valid is not None:
-            turns.append(Turn(end, best, valid))
+        achieved = _interval({t: [float(v is not None) for v in values] for t, values in reached.items()}, None)
+        if best is not None and achieved is not None:
+            turns.append(Turn(end, best, achieved))
     return turns
 
 

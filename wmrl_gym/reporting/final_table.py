@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wmrl_gym.reporting.table import Cost, FinalTable, LanguageModelCost, measures_of, tasks_without_result
+from wmrl_gym.reporting.table import Cost, FinalTable, LanguageModelCost, quantities_of, tasks_without_result
 from wmrl_gym.runs.training import TrainingRun
 
 
@@ -13,7 +13,8 @@ def final_table(run: TrainingRun) -> FinalTable:
     config, directory = run.config, run.directory
     settings = config.algorithm.build()
     before, after = (directory.read_json(f"{when}.json") for when in ("before", "after"))
-    measures = measures_of(config.tasks.measure, before, after, run.domain.categories)
+    domain = run.domain
+    measures = quantities_of(domain.measure, before, after, domain.categories, domain.success_status)
     title = f"{config.experiment_name}, seed {config.seed}, {settings.steps} steps"
     records = run.metrics()
     trajectories = settings.groups_per_step * settings.group_size

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-SHARES = frozenset({"percentile", "relative_gap", "success", "progress", "goal_progress"})
-"""Measures of the bundled domains that are shares of 1. A score is none: each environment has its own range."""
+from wmrl_gym.core import Measure
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,19 @@ class Notation:
 PERCENT, PLAIN = Notation(is_share=True), Notation(is_share=False)
 
 
-def notation_of(measure: str, *, successes: bool = False) -> Notation:
+def notation_of(measure: Measure, *, successes: bool = False) -> Notation:
     """How a measure is written.
 
     Args:
-        measure: its name.
+        measure: what it is.
         successes: whether every episode has 0 or 1: then a mean is a share of them, whatever the measure is called.
     """
-    return PERCENT if successes or measure.replace(" ", "_") in SHARES else PLAIN
+    return PERCENT if successes or measure.is_share else PLAIN
+
+
+def measure_of(evaluation: Mapping[str, Any]) -> Measure:
+    """The measure of an evaluation's plain data; a plain number where it does not say."""
+    return Measure(**evaluation.get("measure") or {"name": "score"})
 
 
 def are_successes(values: Iterable[float]) -> bool:

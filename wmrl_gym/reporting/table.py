@@ -11,6 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from wmrl_gym.core import Measure
 from wmrl_gym.reporting.bootstrap import Interval, Values, category_weights, difference_interval, mean_interval
 from wmrl_gym.reporting.markup import markdown_table
 from wmrl_gym.reporting.notation import Notation, are_successes, notation_of
@@ -18,7 +19,7 @@ from wmrl_gym.runs.records.run_directory import RunDirectory, write_atomically
 
 
 @dataclass(frozen=True)
-class Measure:
+class HeldOutQuantity:
     """One held-out quantity, before and after; either is None if it was not measured."""
 
     name: str
@@ -103,7 +104,7 @@ class FinalTable:
     title: str
     samples: int
     """Episodes per task in the evaluations."""
-    measures: tuple[Measure, ...]
+    measures: tuple[HeldOutQuantity, ...]
     cost: Cost
     left_out: tuple[str, ...] = ()
     """Held-out tasks of which an evaluation has no result: they are in no measure."""
@@ -156,17 +157,17 @@ class FinalTable:
         write_atomically(run.path / "table.json", json.dumps(data, indent=2))
 
 
-def measure(
+def quantity(
     name: str,
     before: Values | None,
     after: Values | None,
     weights: Mapping[str, float] | None = None,
     *,
     share: bool = True,
-) -> Measure:
+) -> HeldOutQuantity:
     """A quantity from its values per task and episode, with bootstrap intervals; ``weights`` of the tasks, if any."""
     gain = difference_interval(before, after, weights) if before is not None and after is not None else None
-    return Measure(
+    return HeldOutQuantity(
         name,
         None if before is None else mean_interval(before, weights),
         None if after is None else mean_interval(after, weights),
@@ -175,46 +176,49 @@ def measure(
     )
 
 
-def measures_of(
-    name: str,
-    before: Mapping[str, Values] | None,
-    after: Mapping[str, Values] | None,
+def quantities_of(
+    measure: Measure,
+    before: Mapping[str, Any] | None,
+    after: Mapping[str, Any] | None,
     categories: Mapping[str, str] | None = None,
-) -> list[Measure]:
+    success_status: str | None = None,
+) -> list[HeldOutQuantity]:
     """Everything there is to say of two evaluations of the same tasks.
 
     Args:
-        name: what a score is called; see `TasksConfig.measure`.
-        before: "scores" and "valid" of the episodes by task, as an evaluation file holds them; None if not measured.
+        measure: by which the episodes were valued.
+        before: "scores" and "achieved" of the episodes by task, as an evaluation file holds them; None if not measured.
         after: likewise.
         categories: of the tasks, if their means are to be weighed alike.
+        success_status: what the domain calls an outcome that achieved something; None if it does not say.
     """
     scores_before, scores_after = _comparable(before, after, "scores")
     told = [scores for scores in (scores_before, scores_after) if scores]
     if not told:
         return []
     successes = are_successes(score for scores in told for episodes in scores.values() for score in episodes)
-    share = notation_of(name, successes=successes).is_share
-    measures = [measure(name, scores_before, scores_after, share=share)]
+    share = notation_of(measure, successes=successes).is_share
+    name = measure.name
+    found = [quantity(name, scores_before, scores_after, share=share)]
     if categories is not None and all(set(scores) == set(categories) for scores in told):
         title = f"{name}, categories weighed alike"
-        measures.append(measure(title, scores_before, scores_after, category_weights(categories), share=share))
-    if name == "percentile":
-        measures.append(measure("valid share", *_comparable(before, after, "valid")))
+        found.append(quantity(title, scores_before, scores_after, category_weights(categories), share=share))
+    if success_status is not None:
+        found.append(quantity(f"{success_status} share", *_comparable(before, after, "achieved")))
     elif successes:
         for title, counts in (("all of k succeed", all), ("any of k succeeds", any)):
-            measures.append(_share_of_tasks(title, counts, scores_before, scores_after))
-    return measures
+            found.append(_share_of_tasks(title, counts, scores_before, scores_after))
+    return found
 
 
-def tasks_without_result(*evaluations: Mapping[str, Values] | None) -> tuple[str, ...]:
-    """Tasks of which one of the evaluations that were made has no result; arguments as in `measures_of`."""
+def tasks_without_result(*evaluations: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Tasks of which one of the evaluations that were made has no result; arguments as in `quantities_of`."""
     made = [evaluation["scores"] for evaluation in evaluations if evaluation is not None]
     return tuple(sorted({task for scores in made for task, episodes in scores.items() if not episodes}))
 
 
 def _comparable(
-    before: Mapping[str, Values] | None, after: Mapping[str, Values] | None, key: str
+    before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, key: str
 ) -> tuple[Values | None, Values | None]:
     """Both without the tasks of which one has no result: a gain between other tasks would be none of the agent's."""
     absent = tasks_without_result(before, after)
@@ -224,7 +228,7 @@ def _comparable(
 
 def _share_of_tasks(
     title: str, counts: Callable[[Sequence[float]], bool], before: Values | None, after: Values | None
-) -> Measure:
+) -> HeldOutQuantity:
     """Share of the tasks whose episodes count. The tasks are drawn anew, for each has one such number.
 
     The gain draws a task with both its numbers: before and after it is the same task.
@@ -237,7 +241,7 @@ def _share_of_tasks(
     gain = None
     if shares[0] is not None and shares[1] is not None:
         gain = mean_interval({"tasks": [shares[1][task] - shares[0][task] for task in shares[0]]})
-    return Measure(title, intervals[0], intervals[1], gain)
+    return HeldOutQuantity(title, intervals[0], intervals[1], gain)
 
 
 def _value(interval: Interval | None, share: bool) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 from wmrl_gym.configs.schema import ExecutionConfig, TasksConfig
 from wmrl_gym.configs.validation import Component, ConfigError, import_target
-from wmrl_gym.core import Executor, ExpensiveRewardEnv
+from wmrl_gym.core import Executor, ExpensiveRewardEnv, Measure
 from wmrl_gym.execution.cores import usable_cores
 
 
@@ -23,9 +24,27 @@ class Domain:
     def __init__(self, env: Component, tasks: TasksConfig) -> None:
         self._env = env
         self.option = tasks.option
+        self._measure = tasks.measure
         self.train = _names(tasks.train, "tasks.train")
         self.held_out = _names(tasks.held_out, "tasks.held_out")
         self.categories = _categories(tasks.categories, self.held_out)
+
+    @cached_property
+    def _environment(self) -> type[ExpensiveRewardEnv[Any, Any]]:
+        environment = self.env_fns([*self.train, *self.held_out], 1)[0]()
+        environment.close()
+        return type(environment)
+
+    @property
+    def measure(self) -> Measure:
+        """By what the held-out tasks are valued: the configuration's choice, else the domain's usual one."""
+        environment = self._environment
+        return environment.measures[0] if self._measure is None else environment.measure(self._measure)
+
+    @property
+    def success_status(self) -> str | None:
+        """Status of an outcome that achieved something, if the domain has one."""
+        return self._environment.success_status
 
     def env_fns(self, tasks: list[str], count: int) -> list[Callable[[], ExpensiveRewardEnv[Any, Any]]]:
         """`count` times a function that makes an environment which plays any of `tasks`."""

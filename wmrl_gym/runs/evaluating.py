@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -138,17 +138,23 @@ def evaluate_held_out(
         temperature=temperature,
         seed=config.seed,
         reset_options=domain.reset_options,
-        metric=_values_of(config.tasks.measure),
-        others={name: _values_of(name) for name in config.tasks.also if name != config.tasks.measure},
+        metric=_values_of(domain.measure.name, domain),
+        others={name: _values_of(name, domain) for name in config.tasks.also if name != domain.measure.name},
         played=played,
         on_slice=None if work is None else lambda part: work.append(part.to_dict()),
         max_consecutive_failures=config.execution.max_consecutive_failures,
     )
 
 
-def as_data(result: Evaluation) -> dict[str, Any]:
-    """An evaluation as plain data, with the values that a table needs."""
-    return {**result.to_dict(), "scores": result.scores(), "valid": result.valid()}
+def as_data(result: Evaluation, domain: Domain) -> dict[str, Any]:
+    """An evaluation as plain data, with what a table needs: the values by task, and what kind of numbers they are."""
+    return {
+        **result.to_dict(),
+        "scores": result.scores(),
+        "achieved": result.achieved(),
+        "measure": asdict(domain.measure),
+        "success_status": domain.success_status,
+    }
 
 
 def resolved(
@@ -175,8 +181,8 @@ def _stem(checkpoint: Path, seed: int) -> str:
     return f"evaluation-{checkpoint.name}-s{seed}"
 
 
-def _values_of(measure: str) -> Callable[[Trajectory], list[float | None]]:
-    return partial(turn_values, measure=measure)
+def _values_of(measure: str, domain: Domain) -> Callable[[Trajectory], list[float | None]]:
+    return partial(turn_values, measure=measure, success_status=domain.success_status)
 
 
 def _agent(config: EvaluateConfig) -> str:

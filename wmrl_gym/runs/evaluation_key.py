@@ -37,7 +37,7 @@ def evaluation_key(
             "tasks": {
                 "held_out": domain.held_out,
                 "option": config.tasks.option,
-                "measure": config.tasks.measure,
+                "measure": domain.measure.name,
                 "also": config.tasks.also,
             },
             "evaluation": {

@@ -189,7 +189,7 @@ class TrainingRun:
         episodes = len(self.domain.held_out) * config.evaluation.samples
         progress.stage(f"evaluating {when.split('-')[0]} training: {episodes} held-out episodes, all executed")
         result = evaluate_held_out(policy, self.domain, executor, config)
-        self.directory.write_json(f"{when}.json", as_data(result))
+        self.directory.write_json(f"{when}.json", as_data(result, self.domain))
 
     def _logs(self, first_step: int) -> list[MetricsLog]:
         logs: list[MetricsLog] = [JSONLMetrics(self.directory.metrics_file)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from wmrl_gym.core import Measure
 from wmrl_gym.envs.dsbench.task import DSBenchTask, shared_task
 from wmrl_gym.envs.mle_dojo.competition import Competition
 from wmrl_gym.envs.mle_dojo.env import MLEDojoEnv
@@ -50,4 +51,8 @@ class DSBenchEnv(MLEDojoEnv):
             "relative_gap" for DSBench's own measure; or "raw".
     """
 
+    measures: ClassVar[tuple[Measure, ...]] = (
+        *MLEDojoEnv.measures,
+        Measure("relative_gap", is_share=True, is_graded=True),
+    )
     runner_class = DSBenchRunner

@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
-from wmrl_gym.core import ExpensiveRewardEnv, Outcome, Submission
+from wmrl_gym.core import ExpensiveRewardEnv, Measure, Outcome, Submission
 from wmrl_gym.envs.libero import sharing
 from wmrl_gym.envs.libero.episode import Episode
 from wmrl_gym.envs.libero.initial_states import InitialStates, load_initial_states
@@ -85,6 +85,11 @@ class LIBEROLongEnv(ExpensiveRewardEnv[Observation, NDArray[np.float32]]):
         ValueError: for settings that make no sense.
     """
 
+    measures = (
+        Measure("success", is_share=True),
+        Measure("progress", is_share=True),
+        Measure("goal_progress", is_share=True),
+    )
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012 - Gymnasium's declaration
 
     def __init__(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import gymnasium as gym
 
-from wmrl_gym.core import ExpensiveRewardEnv, Outcome, Submission
+from wmrl_gym.core import SCORE, ExpensiveRewardEnv, Measure, Outcome, Submission
 from wmrl_gym.envs.mle_dojo.actions import Action, parse_action
 from wmrl_gym.envs.mle_dojo.competition import Competition, CompetitionError
 from wmrl_gym.envs.mle_dojo.feedback import clip_middle, render_feedback
@@ -74,6 +74,8 @@ class MLEDojoEnv(ExpensiveRewardEnv[str, str]):
         ValueError: for settings that make no sense.
     """
 
+    measures: ClassVar[tuple[Measure, ...]] = (Measure("percentile", is_share=True, is_graded=True), SCORE)
+    success_status = Status.VALID.value
     runner_class: ClassVar[type[CompetitionRunner]] = CompetitionRunner
     """Loads the competitions, and executes submissions to them."""
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 - Gymnasium's declaration

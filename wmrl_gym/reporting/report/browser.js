@@ -220,7 +220,8 @@ function wmrlFail(error) {
   function side(title, outcome) {
     if (!outcome) return null;
     const d = outcome.details;
-    const extra = ["percentile", "raw_score", "exception", "line", "estimated_seconds"].filter((name) => name in d)
+    const short = (value) => ["number", "boolean"].includes(typeof value) || (typeof value === "string" && value.length <= 40);
+    const extra = Object.keys(d).filter((name) => short(d[name]))
       .map((name) => [words(name), typeof d[name] === "number" && name !== "line" ? number(d[name]) : d[name]]);
     const rest = Object.entries(d).filter(([name]) => !extra.some(([label]) => label === words(name)));
     return make("div", { class: "side" },

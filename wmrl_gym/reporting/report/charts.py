@@ -57,7 +57,6 @@ LEARNING: tuple[tuple[str, str, str], ...] = (
     ("reward", "Reward", "Mean over the step's trajectories: executed in anchor groups, calibrated in others."),
     ("predicted_score", "Predicted score", "Mean score that the world model predicted."),
     ("executed_score", "Executed score", "Mean score of the trajectories that were really executed."),
-    ("status/valid", "Valid share", "Share of turns that were told that their submission is valid."),
     ("flat_groups", "Flat groups", "Share of groups without variance, from which nothing is learned."),
     ("kl", "KL divergence", "From the reference policy."),
     ("entropy", "Entropy", "Of the policy, per token."),
@@ -66,9 +65,16 @@ LEARNING: tuple[tuple[str, str, str], ...] = (
 
 def learning_charts(groups: Groups) -> list[Chart]:
     """What the agent learned, over the cost of the reader's choice. Quantities nobody recorded are left out."""
+    runs = [run for group in groups.values() for run in group]
+    told = [evaluation.get("success_status") for run in runs for evaluation in run.evaluations.values()]
+    statuses = dict.fromkeys(status for status in told if status is not None)
+    shares = [
+        (f"status/{status}", f"{status.capitalize()} share", f"Share of turns that were told the status {status}.")
+        for status in statuses
+    ]
     charts = [
         _over_steps(groups, f"learning-{name.replace('/', '-')}", title, note, [Line(metric(name))])
-        for name, title, note in LEARNING
+        for name, title, note in (*LEARNING, *shares)
     ]
     return [chart for chart in charts if chart is not None]
 

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def run_example(name: str, data_root: Path) -> str:
+    environment = {**os.environ, "WMRL_DATA_ROOT": str(data_root), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(ROOT / "examples" / name)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=200)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_custom_code_executes_and_the_better_script_scores_higher(smoke_root: Path) -> None:
+    output = run_example("custom_code.py", smoke_root)
+    percentiles = [float(text) for text in re.findall(r"valid, percentile ([\d.]+)", output)]
+    assert len(percentiles) == 2 and percentiles[1] > percentiles[0]
+
+
+def test_new_domain_takes_thirty_lines_of_code_and_is_trained_on(smoke_root: Path) -> None:
+    source = (ROOT / "examples" / "new_domain.py").read_text()
+    code = [line for line in source.partition('"""')[2].partition('"""')[2].splitlines() if line.strip()]
+    assert len(code) <= 30
+    rewards = re.findall(r"step (\d): reward ([\d.]+)", run_example("new_domain.py", smoke_root))
+    assert [step for step, _ in rewards] == ["0", "1", "2"]
+    assert all(0 < float(reward) <= 1 for _, reward in rewards)
+
+
+def test_readme_names_only_files_and_make_targets_that_exist() -> None:
+    readme = (ROOT / "README.md").read_text()
+    for link in re.findall(r"\]\((?!http)([^)#]+)\)", readme):
+        assert (ROOT / link).exists(), link
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"`?make (\w+)", readme):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
