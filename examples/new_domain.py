@@ -5,9 +5,9 @@ import time
 import gymnasium as gym
 
 from wmrl_gym import ExpensiveRewardEnv, Outcome, RandomAnchors, RewardProxy, RewardProxyVectorEnv, Submission
-from wmrl_gym.algorithms.wmrl_grpo import WMRLGRPO, WMRLGRPOSettings
-from wmrl_gym.envs.unicode_text import UnicodeText
-from wmrl_gym.policies.nano import load_nano_agent
+from wmrl_gym.algorithms import WMRLGRPO, WMRLGRPOSettings
+from wmrl_gym.envs import UnicodeText
+from wmrl_gym.policies import load_nano_agent
 
 
 def score(lines: list[str]) -> Outcome:

@@ -9,9 +9,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def run_example(name: str, data_root: Path) -> str:
+def run_example(name: str, data_root: Path, *arguments: str) -> str:
     environment = {**os.environ, "WMRL_DATA_ROOT": str(data_root), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(ROOT / "examples" / name)]
+    command = [sys.executable, str(ROOT / "examples" / name), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=200)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -30,6 +30,15 @@ def test_new_domain_takes_thirty_lines_of_code_and_is_trained_on(smoke_root: Pat
     rewards = re.findall(r"step (\d): reward ([\d.]+)", run_example("new_domain.py", smoke_root))
     assert [step for step, _ in rewards] == ["0", "1", "2"]
     assert all(0 < float(reward) <= 1 for _, reward in rewards)
+
+
+def test_training_from_python_is_short_and_does_what_the_command_does(smoke_root: Path, tmp_path: Path) -> None:
+    source = (ROOT / "examples" / "train_from_python.py").read_text()
+    assert len([line for line in source.rpartition('"""')[2].splitlines() if line.strip()]) <= 25
+    overrides = ["experiment=smoke", "algorithm.steps=1", "evaluation.samples=1", f"runs={tmp_path}"]
+    output = run_example("train_from_python.py", smoke_root, *overrides)
+    assert "step 1: reward 0." in output and "titanic_survival: " in output
+    assert len(list(tmp_path.glob("smoke-*/after.json"))) == 1
 
 
 def test_readme_names_only_files_and_make_targets_that_exist() -> None:

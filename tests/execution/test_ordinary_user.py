@@ -21,9 +21,10 @@ ORDINARY_UID = 12345
 
 PROGRAM = """
 import os, sys, types
-package = types.ModuleType("wmrl_gym")  # the sandbox itself needs nothing that is not in the standard library
-package.__path__ = [{package!r}]
-sys.modules["wmrl_gym"] = package
+# The sandbox itself needs nothing that is not in the standard library; the names that its packages offer do.
+for name, folder in (("wmrl_gym", {package!r}), ("wmrl_gym.execution", {package!r} + "/execution")):
+    sys.modules[name] = types.ModuleType(name)
+    sys.modules[name].__path__ = [folder]
 from wmrl_gym.execution.sandbox import Sandbox, SandboxLimits
 from wmrl_gym.execution.isolation import SandboxUnavailable
 assert os.getuid() == {uid}
