@@ -21,5 +21,5 @@ settings=(env=libero env.suite=libero_90 env.chunk=8 env.horizon=56 env.image_si
     evaluation.samples=4 evaluation.temperature=0.3 seed=100 threads=1)
 "$python" -m wmrl_gym evaluate policy=drawer_agent "${settings[@]}" "output=$folder/cold_start"
 for run in "$@"; do
-    "$python" -m wmrl_gym evaluate "run=$run" held_out_of=configuration "${settings[@]}" "output=$folder/$(basename "$run")"
+    "$python" -m wmrl_gym evaluate "run=$run" tasks_of=configuration "${settings[@]}" "output=$folder/$(basename "$run")"
 done

@@ -139,7 +139,7 @@ def test_a_runs_agent_is_measured_on_its_own_tasks_or_elsewhere(
     asked = ["evaluation.temperature=1.0", f"output={tmp_path / 'asked'}"]
     assert main(["evaluate", *settings, *asked]) == 0
     assert json.loads((tmp_path / "asked" / "evaluation-step-000003-s0.json").read_text())["temperature"] == 1.0
-    elsewhere = ["held_out_of=configuration", "tasks.held_out=[breast_cancer_diagnosis]", f"output={tmp_path / 'out'}"]
+    elsewhere = ["tasks_of=configuration", "tasks.held_out=[breast_cancer_diagnosis]", f"output={tmp_path / 'out'}"]
     assert main(["evaluate", *settings, *elsewhere]) == 0
     other = json.loads((tmp_path / "out" / "evaluation-step-000003-s0.json").read_text())
     assert set(other["scores"]) == {"breast_cancer_diagnosis"}
@@ -166,8 +166,8 @@ def test_settings_that_cannot_be_right_are_refused(
     [
         (["policy=fixed_pipeline"], "policy cannot be set beside run="),
         (["env.max_turns=1", "tasks.also=[percentile]"], "env.max_turns, tasks.also cannot be set beside run="),
-        (["held_out_of=configuration", "policy.max_new_tokens=3", "output=x"], "policy.max_new_tokens cannot be set"),
-        (["held_out_of=configuration", "tasks.held_out=[x]"], "output is null with held_out_of=configuration"),
+        (["tasks_of=configuration", "policy.max_new_tokens=3", "output=x"], "policy.max_new_tokens cannot be set"),
+        (["tasks_of=configuration", "tasks.held_out=[x]"], "output is null with tasks_of=configuration"),
     ],
 )
 def test_settings_that_a_run_would_silently_replace_are_refused(

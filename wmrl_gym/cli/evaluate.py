@@ -95,11 +95,11 @@ def _check_run_to_evaluate(overrides: list[str]) -> None:
     given = {item.key_or_group: item.value() for item in parse_overrides(overrides)}
     if given.get("run") is None:
         return
-    own = ["policy"] if given.get("held_out_of") == "configuration" else ["policy", "env", "tasks"]
+    own = ["policy"] if given.get("tasks_of") == "configuration" else ["policy", "env", "tasks"]
     dropped = [key for key in given if key.split(".")[0] in own]
     if dropped:
         raise ConfigError(
             f"{', '.join(dropped)} cannot be set beside run=: a run's own agent is measured, and on its own tasks\n"
-            "  leave it out; other tasks or another environment: held_out_of=configuration output=...; another agent: "
+            "  leave it out; other tasks or another environment: tasks_of=configuration output=...; another agent: "
             "leave out run."
         )

@@ -196,7 +196,7 @@ class EvaluateConfig:
     execution: ExecutionConfig
     evaluation: EvaluationConfig
     run: Path | None = None
-    held_out_of: Literal["run", "configuration"] = "run"
+    tasks_of: Literal["run", "configuration"] = "run"
     """Whose environment and held-out tasks a run is measured on: its own, or those of `env` and `tasks` here."""
     output: Path | None = None
     """Folder for the result as JSON, Markdown and LaTeX; None writes it into the run, if there is one."""
@@ -206,9 +206,9 @@ class EvaluateConfig:
     def __post_init__(self) -> None:
         """Refuse what would fail late, or take the place of another result."""
         _check_threads(self.threads)
-        if self.run is not None and self.held_out_of == "configuration" and self.output is None:
+        if self.run is not None and self.tasks_of == "configuration" and self.output is None:
             raise ValueError(
-                "output is null with held_out_of=configuration: in the run's folder the result would take the place of "
+                "output is null with tasks_of=configuration: in the run's folder the result would take the place of "
                 "that on its own tasks, so name another one"
             )
 

@@ -170,7 +170,7 @@ def resolved(
         if evaluation.temperature is None:
             evaluation = replace(evaluation, temperature=trained.evaluation.temperature)
         config, settings = replace(config, policy=trained.policy), {**settings, "policy": of_run["policy"]}
-        if config.held_out_of == "run":
+        if config.tasks_of == "run":
             config = replace(config, env=trained.env, tasks=trained.tasks)
             settings = {**settings, "env": of_run["env"], "tasks": of_run["tasks"]}
     settings["evaluation"] = {**settings["evaluation"], "temperature": evaluation.resolved_temperature}
