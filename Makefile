@@ -25,11 +25,11 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 export OMP_NUM_THREADS ?= 1
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help train libero libero-states test test-all lint format competitions doctor clean python-found
+.PHONY: help train libero libero-states test test-all lint docs format competitions doctor clean python-found
 
 help:
 	@sed -n '2,6s/^# \?//p' Makefile
-	@echo "Also: make test-all, make libero, make libero-states, make lint, make format, make competitions, make doctor, make benchmarks, make clean"
+	@echo "Also: make test-all, make libero, make libero-states, make lint, make docs, make format, make competitions, make doctor, make benchmarks, make clean"
 
 train: $(VENV)/.train.stamp $(VENV)/.sandbox.stamp competitions
 	$(BIN)/wmrl train experiment=quickstart $(OVERRIDES)
@@ -58,6 +58,10 @@ lint: $(VENV)/.dev.stamp
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/vulture
+
+# Strict: a link that leads nowhere ends it.
+docs: $(VENV)/.dev.stamp
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 format: $(VENV)/.dev.stamp
 	$(BIN)/ruff check --fix .

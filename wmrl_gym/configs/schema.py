@@ -17,6 +17,7 @@ class TasksConfig:
     train: list[str] | str
     """Names, or a function that returns them as "module.function"."""
     held_out: list[str] | str
+    """Likewise; they are never trained on. An empty list evaluates nothing."""
     option: str | None = None
     """Name of the environment's argument that takes all names, and of the reset option that takes one."""
     categories: dict[str, str] | str | None = None
@@ -58,7 +59,9 @@ class EvaluationConfig:
     """When an episode counts as a success for them: with a score of at least this; None is with any outcome that
     achieved something. Scores that are all 0 or 1 are successes by themselves."""
     before: bool = True
+    """Evaluate before training."""
     after: bool = True
+    """Evaluate after training."""
     every: int | None = None
     """Evaluate in mid-training after every so many steps, too; None does not."""
     samples_during: int = 2
@@ -115,6 +118,7 @@ class LoggerConfig:
     """What is written down beside metrics.jsonl."""
 
     tensorboard: bool | Literal["auto"] = "auto"
+    """Write TensorBoard's files, too; "auto" does where it is installed."""
     trajectories: Literal["all", "anchors", "none"] = "all"
     """Which trajectories are recorded, for `wmrl report`."""
 
@@ -124,18 +128,29 @@ class TrainConfig:
     """All of `wmrl train`."""
 
     env: Component
+    """What is played: a member of the group ``env``, or a class of your own in ``_target_``."""
     tasks: TasksConfig
+    """See the section tasks."""
     policy: Component
+    """The agent."""
     algorithm: Component
+    """Settings of the algorithm."""
     proxy: Component
+    """Anchors, debiasing, fusion."""
     execution: ExecutionConfig
+    """See the section execution."""
     logger: LoggerConfig
+    """See the section logger."""
     evaluation: EvaluationConfig
+    """See the section evaluation."""
     world_model: Component | None = None
     """None: nothing is predicted, so everything must be executed."""
     experiment_name: str = "train"
+    """Names the run's folder, and the experiment that runs of several seeds belong to."""
     seed: int = 0
+    """Of everything that is random."""
     runs: Path = Path("runs")
+    """Folder in which the run's folder is made."""
     threads: int | None = None
     """torch threads; None is 1 where scripts run beside the trainer (``execution.mode=async``), else all cores."""
 
@@ -165,13 +180,17 @@ class SupervisedConfig:
     """All of `wmrl sft`."""
 
     output: Path
+    """Folder that the agent is written to."""
     settings: Component
+    """Of the training: steps, learning rate and so on."""
     policy: Component | None = None
     """Which agent is trained; None is the nano agent, new or from `start`."""
     start: Path | None = None
+    """A saved nano agent to go on from."""
     overview_style: Literal["compact", "full"] = "compact"
     """In which style of observation the conversations are held: that of the environment the agent will meet."""
     data_root: Path | None = None
+    """Folder of the prepared competitions; None is the usual one."""
     demonstrations: list[Path] | None = None
     """Files of demonstrations, or folders of them: `policy` is cloned from these instead of from conversations."""
     examples: Component | None = None
