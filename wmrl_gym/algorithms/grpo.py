@@ -25,6 +25,7 @@ class GRPOSettings:
     """Settings of the loss; the defaults are the paper's."""
 
     clip_low: float = 0.2
+    """How far below 1 the importance ratio still counts."""
     clip_high: float = 0.2
     """Above ``clip_low`` ("clip-higher") leaves unlikely tokens more room to grow."""
     kl_coefficient: float = 0.04
@@ -33,6 +34,7 @@ class GRPOSettings:
     """Multiply the KL term by the importance ratio: its gradient is then that of the reverse KL (arXiv 2512.02556).
     Without, as in the original GRPO, it is the gradient of k3 on the tokens as they were sampled."""
     entropy_coefficient: float = 0.002
+    """Of the entropy bonus; 0 gives none."""
     aggregation: Aggregation = "sequence"
     """"sequence" averages tokens within each sequence, then sequences (GRPO); "token" averages all tokens alike (DAPO);
     "constant" divides each sequence's sum by ``constant_length``, then averages sequences (Dr. GRPO)."""

@@ -35,6 +35,7 @@ class SupervisedSettings:
     """
 
     steps: int = 1000
+    """Updates of the weights."""
     batch_size: int = 16
     """Conversations, or demonstrated decisions, per step."""
     learning_rate: float = 1e-3
@@ -43,10 +44,15 @@ class SupervisedSettings:
     """Peak for the weight matrices inside the model, which Muon then trains; None trains everything with AdamW. A
     model that is trained from nothing learns faster per token with it; 4e-3 is a good value."""
     warmup_steps: int = 50
+    """Steps in which the learning rate rises to its peak, in a straight line."""
     final_share: float = 0.05
+    """Share of the peak that the learning rate ends at."""
     weight_decay: float = 0.01
+    """Of AdamW, and of Muon where it is used."""
     max_grad_norm: float = 1.0
+    """A gradient with a larger norm is scaled down to it."""
     seed: int = 0
+    """Of the order of examples, and of whatever the model draws."""
     max_tokens: int = 1024
     """Longer conversations are cut at the end."""
 

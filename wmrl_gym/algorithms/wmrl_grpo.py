@@ -34,14 +34,21 @@ class WMRLGRPOSettings:
     """Settings of the algorithm; the defaults are the paper's where it gives them."""
 
     steps: int = 200
+    """Updates of the policy, each after a batch of new episodes."""
     groups_per_step: int = 8
+    """Tasks drawn in a step; each is played by one group."""
     group_size: int = 8
+    """Episodes of one task that are compared with each other."""
     learning_rate: float = 1e-6
+    """AdamW's, in the first step."""
     learning_rate_schedule: Literal["constant", "linear"] = "constant"
     """"linear" falls from ``learning_rate`` to 0, which it would reach one step after the last."""
     temperature: float = 1.0
+    """Of the policy's distribution, in rollouts and in the loss."""
     max_grad_norm: float = 1.0
+    """A gradient with a larger norm is scaled down to it."""
     weight_decay: float = 0.0
+    """AdamW's."""
     normalise_by_std: bool = False
     """Divide advantages by their group's standard deviation; the paper centres only."""
     epochs: int = 1
@@ -51,9 +58,13 @@ class WMRLGRPOSettings:
     microbatch: int = 16
     """Trajectories whose gradients are computed at the same time; does not change the result beyond rounding."""
     checkpoint_every: int = 10
+    """Steps between two checkpoints."""
     keep_checkpoints: int = 2
+    """How many of the newest are kept."""
     seed: int = 0
+    """Of tasks, anchors and episodes; a run sets it to its own seed."""
     loss: GRPOSettings = field(default_factory=GRPOSettings)
+    """Settings of the loss."""
 
     def __post_init__(self) -> None:
         """Refuse numbers that cannot train."""

@@ -33,19 +33,27 @@ class CorpusConfig:
     """All of `wmrl corpus`."""
 
     env: Component
+    """What is played."""
     tasks: TasksConfig
+    """See the section tasks."""
     execution: ExecutionConfig
+    """See the section execution."""
     authors: dict[str, float]
     """Author -> share of the episodes, which need not add up to 1; "agent" is the policy."""
     agent: AgentConfig
+    """See the section agent."""
     policy: Component | None = None
     """The agent; None where no share is its."""
     output: Path = Path("solutions.jsonl.gz")
+    """File that is written."""
     count: int = 500
+    """Different scripts that are wanted."""
     confirm_timeouts: int = 2
     """How often a timeout must repeat, executed alone, to be believed."""
     seed: int = 0
+    """Of everything that is random."""
     threads: int | None = 1
+    """torch threads; None is all cores."""
 
     def __post_init__(self) -> None:
         """Refuse what would fail late."""
@@ -69,10 +77,13 @@ class FidelityConfig:
     """All of `wmrl fidelity`."""
 
     env: Component
+    """What the solutions were executed in."""
     tasks: TasksConfig
+    """See the section tasks."""
     corpus: list[Path] | Path
     """One file of `wmrl corpus`, or several that are taken together."""
     world_model: Component | None
+    """Which world model is measured."""
     output: Path = Path("fidelity")
     """Folder for the predictions and the report."""
     name: str | None = None
@@ -84,8 +95,11 @@ class FidelityConfig:
     seed: int = 0
     """Of the resampling, and of the halves that the debiaser is fitted and measured on."""
     resamples: int = 1000
+    """Bootstrap samples behind an interval."""
     level: float = 0.95
+    """Of the confidence intervals."""
     plot: bool = True
+    """Draw the charts, too."""
 
     def __post_init__(self) -> None:
         """Refuse what would fail late."""

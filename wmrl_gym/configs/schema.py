@@ -198,7 +198,9 @@ class SupervisedConfig:
     loss: str = ""
     """Function that gives the policy's loss on them, as "module.function"; see `behaviour_cloning.CloningLoss`."""
     seed: int = 0
+    """Of the initial weights, the conversations and their order."""
     threads: int | None = None
+    """torch threads; None is all cores."""
 
     def __post_init__(self) -> None:
         """Refuse what would fail late."""
@@ -210,17 +212,25 @@ class EvaluateConfig:
     """All of `wmrl evaluate`."""
 
     env: Component
+    """What is played."""
     tasks: TasksConfig
+    """See the section tasks."""
     policy: Component
+    """The agent that is measured, if no run is named."""
     execution: ExecutionConfig
+    """See the section execution."""
     evaluation: EvaluationConfig
+    """See the section evaluation."""
     run: Path | None = None
+    """A run's folder: its trained agent is measured."""
     tasks_of: Literal["run", "configuration"] = "run"
     """Whose environment and held-out tasks a run is measured on: its own, or those of `env` and `tasks` here."""
     output: Path | None = None
     """Folder for the result as JSON, Markdown and LaTeX; None writes it into the run, if there is one."""
     seed: int = 0
+    """Of the episodes."""
     threads: int | None = None
+    """torch threads; None is all cores."""
 
     def __post_init__(self) -> None:
         """Refuse what would fail late, or take the place of another result."""
@@ -237,6 +247,7 @@ class CompareConfig:
     """What belongs to `wmrl compare` itself; everything else on its command line goes to the runs."""
 
     seeds: list[int]
+    """Every arm is run once with each."""
     arms: dict[str, list[str]]
     """Name of an arm -> the overrides that make it."""
     only: list[str] | None = None
@@ -250,7 +261,9 @@ class CompareConfig:
     folder: Path | None = None
     """None is ``<runs>/compare-<experiment_name>``."""
     level: float = 0.95
+    """Of the confidence intervals."""
     resamples: int = 2000
+    """Bootstrap samples behind an interval."""
 
     def __post_init__(self) -> None:
         """Refuse what would fail late."""

@@ -41,9 +41,11 @@ class Sampling:
     temperature: float = 0.7
     """0 is greedy."""
     top_p: float = 0.8
+    """Tokens are drawn from the likeliest that together have this probability; 1 is no limit."""
     top_k: int = 20
     """0 is no limit."""
     presence_penalty: float = 1.0
+    """Taken from the logit of each token that the answer already has; 0 is none."""
     max_tokens: int = 400
     """Longest answer, in tokens; a longer one is cut off."""
     seed: int = 0

@@ -28,6 +28,12 @@ def load_nano_agent(
 ) -> CausalLMPolicy:
     """The shipped agent, or one of the same kind from another directory. Needs no network.
 
+    Args:
+        directory: a saved nano agent; None is the shipped one.
+        max_new_tokens: longest answer, in tokens.
+        device: where it computes.
+        batch_size: conversations that are generated at the same time; None is all of them.
+
     Raises:
         FileNotFoundError: if there is no checkpoint.
     """

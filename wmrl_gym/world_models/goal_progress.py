@@ -25,8 +25,11 @@ class MonotoneBias:
     """
 
     power: float = 1.0
+    """Exponent of the score; more than 0."""
     gain: float = 1.0
+    """Factor of the bent score; more than 0."""
     offset: float = 0.0
+    """Added to every score."""
 
     def __post_init__(self) -> None:
         """Check the numbers."""

@@ -49,6 +49,8 @@ class DSBenchEnv(MLEDojoEnv):
             ``~/.cache/wmrl_gym/dsbench``.
         score: "percentile" of MLE-Dojo's leaderboards, which `competitions_dir` or an installed MLE-Dojo holds;
             "relative_gap" for DSBench's own measure; or "raw".
+        competitions_dir: ``mledojo/competitions`` of a check-out of MLE-Dojo, with its leaderboards. Default: the
+            installed package's.
     """
 
     measures: ClassVar[tuple[Measure, ...]] = (

@@ -39,7 +39,9 @@ class RewardLadder:
     invalid_submission: float = 0.2
     """It ran to its end, but left no submission that can be graded."""
     valid_base: float = 0.5
+    """A valid submission that beats nobody."""
     valid_span: float = 0.5
+    """What a valid submission gains on the way from percentile 0 to 1."""
 
     def score(self, status: Status | str, percentile: float | None = None) -> float | None:
         """Score of a status, None if it is unknown.
