@@ -1,3 +1,4 @@
+from . import core
 from .core import (
     Decision,
     Executor,
@@ -42,4 +43,5 @@ __all__ = [
     "WorldModel",
     "WorldModelError",
     "__version__",
+    "core",
 ]

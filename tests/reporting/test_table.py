@@ -89,6 +89,12 @@ def test_a_task_that_lost_all_its_episodes_is_left_out_before_and_after_and_name
     assert quantities_of(PERCENTILE, nothing, after | {"scores": {"a": [0.1]}}) == []
 
 
+def test_without_word_of_what_was_achieved_the_scores_are_told_alone() -> None:
+    earlier, now = {"scores": {"a": [0.25]}}, {"scores": {"a": [0.5]}, "achieved": {"a": [1.0]}}
+    told = quantities_of(PERCENTILE, earlier, now, success_status="valid")
+    assert [(one.name, one.gain and one.gain.estimate) for one in told] == [("percentile", 0.25)]
+
+
 def test_gain_in_tasks_that_succeed_is_paired_by_task() -> None:
     """Every task that failed still fails: drawing tasks apart before and after would make up a spread."""
     scores = {f"{index}": [float(index % 2)] for index in range(10)}

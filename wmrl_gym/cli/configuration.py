@@ -24,9 +24,7 @@ def shown(options: argparse.Namespace, plain: dict[str, Any]) -> bool:
     return bool(options.show)
 
 
-def run_configured(
-    options: argparse.Namespace, command: Callable[[dict[str, Any]], int]
-) -> int:
+def run_configured(options: argparse.Namespace, command: Callable[[dict[str, Any]], int]) -> int:
     """Compose the configuration and run a command with it, unless only a look was asked for."""
     if listed(options):
         return 0

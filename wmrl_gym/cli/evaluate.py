@@ -9,14 +9,12 @@ from typing import Any
 
 from rich.console import Console
 
-from wmrl_gym.algorithms.evaluation import Evaluation
 from wmrl_gym.cli.configuration import listed, shown
 from wmrl_gym.configs.compose import compose_config, parse_overrides
 from wmrl_gym.configs.schema import EvaluateConfig
 from wmrl_gym.configs.validation import ConfigError, to_dataclass
 from wmrl_gym.reporting.evaluation_files import show, write_evaluation
-from wmrl_gym.reporting.evaluation_tables import EvaluationTables, evaluation_tables
-from wmrl_gym.runs.assembly import Domain
+from wmrl_gym.reporting.evaluation_tables import evaluation_tables
 from wmrl_gym.runs.evaluating import AgentEvaluation, as_data, resolved
 from wmrl_gym.runs.records.run_directory import RunDirectory
 
@@ -49,26 +47,16 @@ def evaluate(config: EvaluateConfig, plain: Mapping[str, Any]) -> int:
         begin = f"evaluating: {evaluation.episodes} held-out episodes, all executed"
         result = evaluation.play(work, lambda: say(begin))
         title = f"{evaluation.name}: held-out, avg@{result.samples}, temperature {result.temperature:g}"
-        tables = tables_of(result, evaluation.config, evaluation.domain, title)
+        data, asked = as_data(result, evaluation.domain), evaluation.config.evaluation
+        categories = evaluation.domain.categories
+        tables = evaluation_tables(data, title=title, categories=categories, k=asked.k, success=asked.success)
         show(tables, console)
         if evaluation.folder is not None and work is not None:
             about = {"agent": evaluation.name, **evaluation.settings}
-            data = as_data(result, evaluation.domain)
             paths = write_evaluation(evaluation.folder, evaluation.stem, data, tables, about)
             work.path.unlink(missing_ok=True)
             say(f"wrote {paths[0].with_suffix('')}.json, .md and .tex")
     return 0
-
-
-def tables_of(result: Evaluation, config: EvaluateConfig, domain: Domain, title: str) -> EvaluationTables:
-    """The tables of an evaluation made with a configuration."""
-    return evaluation_tables(
-        as_data(result, domain),
-        title=title,
-        categories=domain.categories,
-        k=config.evaluation.k,
-        success=config.evaluation.success,
-    )
 
 
 def run(options: argparse.Namespace) -> int:

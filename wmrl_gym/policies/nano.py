@@ -1,6 +1,6 @@
 """The nano agent: a language model of two million parameters that writes scikit-learn scripts, shipped as package data.
 
-It is a Llama with its own tokenizer, cold-started on the corpus of `policies.nano_corpus` (regenerate it with
+It is a Llama with its own tokenizer, cold-started on the corpus of `corpus.generator` (regenerate it with
 ``python benchmarks/train_nano_agent.py``). It reads the *compact* overview and compact feedback.
 """
 
@@ -49,7 +49,7 @@ def load_nano_agent(
 def new_nano_model(tokenizer: Any, seed: int = 0) -> Any:
     """An untrained model for a tokenizer: a Llama of 4 layers, width 192, 4 heads that share 2 key-value heads.
 
-    It can already copy: see `policies.nano_corpus.induction`.
+    It can already copy: see `policies.nano_induction`.
     """
     from transformers import LlamaConfig, LlamaForCausalLM
 

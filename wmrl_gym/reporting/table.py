@@ -203,7 +203,8 @@ def quantities_of(
     if categories is not None and all(set(scores) == set(categories) for scores in told):
         title = f"{name}, categories weighed alike"
         found.append(quantity(title, scores_before, scores_after, category_weights(categories), share=share))
-    if success_status is not None:
+    # An evaluation that an earlier version wrote does not say what was achieved.
+    if success_status is not None and all("achieved" in made for made in (before, after) if made is not None):
         found.append(quantity(f"{success_status} share", *_comparable(before, after, "achieved")))
     elif successes:
         for title, counts in (("all of k succeed", all), ("any of k succeeds", any)):
