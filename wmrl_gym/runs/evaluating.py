@@ -48,7 +48,7 @@ class AgentEvaluation:
         is_newest: whether that is the run's newest one.
 
     Raises:
-        ConfigError: if no task is held out, or the result could not be written.
+        ConfigError: if no task is held out, the domain does not know a measure, or the result could not be written.
         FileNotFoundError: if there is no such run, or it has no checkpoint.
     """
 
@@ -58,14 +58,15 @@ class AgentEvaluation:
         self._threads = prepare_torch(config.threads)
         if not self.config.tasks.held_out:
             raise ConfigError("'tasks.held_out' is empty: name the tasks to evaluate on")
+        # Training tasks are not looked at: their data need not be here.
+        tasks = self.config.tasks
+        self.domain = Domain(self.config.env, replace(tasks, train=tasks.held_out))
+        self.domain.check()
         self.folder = config.output or (None if run is None else run.path)
         if config.output is not None:
             make_output_folder(config.output)
         elif run is not None:
             make_output_folder(run.path, "run", remedy="give the result a folder of its own with output=")
-        # Training tasks are not looked at: their data need not be here.
-        tasks = self.config.tasks
-        self.domain = Domain(self.config.env, replace(tasks, train=tasks.held_out))
         self.name, self.stem = _agent(self.config), "evaluation"
         self.checkpoint: Path | None = None
         self.is_newest = True

@@ -257,5 +257,4 @@ def check(config: TrainConfig) -> None:
                 "  choose world_model=static_analysis, or proxy=all_executed."
             )
     # Last, because it looks at the disk: what the configuration alone shows to be wrong is told wherever it is read.
-    domain = Domain(config.env, config.tasks)
-    domain.env_fns([*domain.train, *domain.held_out], 1)[0]().close()
+    Domain(config.env, config.tasks).check()
