@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
@@ -16,6 +16,7 @@ from wmrl_gym.configs.schema import EvaluateConfig, TrainConfig
 from wmrl_gym.configs.validation import ConfigError
 from wmrl_gym.core import Executor, Trajectory
 from wmrl_gym.runs.assembly import Domain, executor_for, prepare_torch
+from wmrl_gym.runs.configured import configured
 from wmrl_gym.runs.evaluation_key import evaluation_key
 from wmrl_gym.runs.output_folder import make_output_folder
 from wmrl_gym.runs.records.run_directory import RunDirectory
@@ -76,6 +77,23 @@ class AgentEvaluation:
             self.is_newest = self.checkpoint == latest_checkpoint(run.checkpoints)
             self.name = f"{run.path.name}, {self.checkpoint.name}"
             self.stem = _stem(self.checkpoint, self.config.seed)
+
+    @classmethod
+    def from_config(
+        cls, config: Mapping[str, Any] | Sequence[str] = (), config_dir: Path | None = None
+    ) -> AgentEvaluation:
+        """An evaluation as it is configured.
+
+        Args:
+            config: overrides as on the command line, for example ``["run=runs/mine"]``; or the whole configuration as
+                plain data.
+            config_dir: another directory with configuration groups, searched beside the built-in ones.
+
+        Raises:
+            ConfigError: if the configuration cannot be right.
+            FileNotFoundError: if there is no such run, or it has no checkpoint.
+        """
+        return cls(*configured(EvaluateConfig, "evaluate", config, config_dir))
 
     @property
     def episodes(self) -> int:
