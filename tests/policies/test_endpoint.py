@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.engines.chat_server import ChatServer, Handler, completion, echo, serving, slow_echo
-from wmrl_gym.algorithms.evaluation import evaluate
+from wmrl_gym.algorithms.evaluation import EvaluationSettings, evaluate
 from wmrl_gym.cli.main import main
 from wmrl_gym.core import Outcome, Submission
 from wmrl_gym.envs.mle_dojo.catalogue import prepare
@@ -122,7 +122,7 @@ def test_an_episode_without_an_answer_is_left_out_and_not_asked_for_again(root: 
     with serving(refuse_one_seed) as server:
         agent = policy(server, concurrency=1)
         assert agent.concurrency == 1
-        result = evaluate(agent, [lambda: OneScriptEnv(root)] * 4, ["titanic_survival"], samples=4)
+        result = evaluate(agent, [lambda: OneScriptEnv(root)] * 4, ["titanic_survival"], EvaluationSettings(4))
         assert len(server.requests) == 1 + 3 * 2
     assert result.unknown == 1 and result.scores() == {"titanic_survival": [0.5] * 3}
 

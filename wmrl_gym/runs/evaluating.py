@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from wmrl_gym.algorithms.checkpoint import checkpoints, latest_checkpoint, load_checkpoint, load_latest_checkpoint
-from wmrl_gym.algorithms.evaluation import Evaluation, check_beginning, turn_values
+from wmrl_gym.algorithms.evaluation import Evaluation, EvaluationSettings, TurnValues, check_beginning, turn_values
 from wmrl_gym.algorithms.evaluation import evaluate as evaluate_policy
 from wmrl_gym.configs.schema import EvaluateConfig, TrainConfig
 from wmrl_gym.configs.validation import ConfigError
-from wmrl_gym.core import Executor, Trajectory
+from wmrl_gym.core import Executor
 from wmrl_gym.runs.assembly import Domain, executor_for, prepare_torch
 from wmrl_gym.runs.configured import configured
 from wmrl_gym.runs.evaluation_key import evaluation_key
@@ -137,11 +137,16 @@ def evaluate_held_out(
     What ``work`` holds is not played again, and what is played is put there slice by slice. Only a last slice in which
     an episode has no result is played again: whatever failed may have been what ended the evaluation.
     """
-    samples, temperature = config.evaluation.samples, config.evaluation.resolved_temperature
+    settings = EvaluationSettings(
+        samples=config.evaluation.samples,
+        temperature=config.evaluation.resolved_temperature,
+        seed=config.seed,
+        max_consecutive_failures=config.execution.max_consecutive_failures,
+    )
 
     def saved(portions: list[Any]) -> list[Evaluation]:
         slices = [Evaluation.from_dict(portion) for portion in portions]
-        check_beginning(slices, domain.held_out, samples, temperature)
+        check_beginning(slices, domain.held_out, settings)
         return slices
 
     played = [] if work is None else work.understood(saved)
@@ -150,18 +155,14 @@ def evaluate_held_out(
         del played[-1]
     return evaluate_policy(
         policy,
-        domain.env_fns(domain.held_out, len(domain.held_out) * samples),
+        domain.env_fns(domain.held_out, len(domain.held_out) * settings.samples),
         domain.held_out,
+        settings,
         executor=executor,
-        samples=samples,
-        temperature=temperature,
-        seed=config.seed,
         reset_options=domain.reset_options,
-        metric=_values_of(domain.measure.name, domain),
-        others={name: _values_of(name, domain) for name in config.tasks.also if name != domain.measure.name},
+        measures={name: _values_of(name, domain) for name in (domain.measure.name, *config.tasks.also)},
         played=played,
         on_slice=None if work is None else lambda part: work.append(part.to_dict()),
-        max_consecutive_failures=config.execution.max_consecutive_failures,
     )
 
 
@@ -200,7 +201,7 @@ def _stem(checkpoint: Path, seed: int) -> str:
     return f"evaluation-{checkpoint.name}-s{seed}"
 
 
-def _values_of(measure: str, domain: Domain) -> Callable[[Trajectory], list[float | None]]:
+def _values_of(measure: str, domain: Domain) -> TurnValues:
     return partial(turn_values, measure=measure, success_status=domain.success_status)
 
 
