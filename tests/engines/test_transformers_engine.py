@@ -125,7 +125,7 @@ def test_adapters_are_off_and_training_mode_comes_back(model: Any, tokenizer: An
 
     import torch
 
-    from wmrl_gym.policies.causal_lm import add_lora
+    from wmrl_gym.policies.causal_lm_loading import add_lora
 
     before = engine(model, tokenizer).generate(checks(), SAMPLING)
     trained = add_lora(copy.deepcopy(model), rank=4)
