@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from wmrl_gym.engines.constrained_sampling import choose
 from wmrl_gym.engines.engine import Sampling
-from wmrl_gym.engines.shared_prefix import LEAST_SHARED, tokens_computed_before, shared_paths
+from wmrl_gym.engines.shared_prefix import LEAST_SHARED, shared_paths, tokens_computed_before
 
 LOGITS = torch.log(torch.tensor([[0.5, 0.25, 0.15, 0.1]]))
 

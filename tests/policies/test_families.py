@@ -14,7 +14,8 @@ import torch
 from tests.policies.families import CONTEXT, FAMILIES, STOP_IDS, save
 from wmrl_gym.core import Decision
 from wmrl_gym.engines.packing import whole_sequence
-from wmrl_gym.policies.causal_lm import CausalLMPolicy, load_causal_lm
+from wmrl_gym.policies.causal_lm import CausalLMPolicy
+from wmrl_gym.policies.causal_lm_loading import load_causal_lm
 
 OBSERVATIONS = [
     "x",  # shorter than a convolution's kernel

@@ -257,7 +257,8 @@ def _record(
     return EpisodeRecord(
         task=task,
         metric=_best(values),
-        known=answered and trajectory.executed_score is not None,
+        # Who gave up before the first turn has failed: that is no fault of the machine.
+        known=answered and (trajectory.executed_score is not None or not trajectory.turns),
         statuses=tuple("" if turn.executed is None else str(turn.executed.status) for turn in trajectory.turns),
         turn_metrics=tuple(values),
         others=others,

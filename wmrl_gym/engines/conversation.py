@@ -123,6 +123,19 @@ class Conversation:
                 text = f"{closing}\n\n{text}"
         return np.append(self._encode(text), self.end_of_turn).astype(np.int64)
 
+    @property
+    def thought_tags(self) -> tuple[str, str]:
+        """What opens a thought of this model, and what closes it."""
+        opening = chat_template.tag_at(self.opened_thought)
+        if opening is None:
+            known = chat_template.thought_tokens(self.tokenizer)
+            opening = next((tag for tag in THOUGHT_TAGS if tag in known), next(iter(THOUGHT_TAGS)))
+        return opening, THOUGHT_TAGS[opening]
+
+    def encode(self, text: str) -> NDArray[np.int64]:
+        """Token ids of a text as it stands, shape (T,)."""
+        return self._encode(text)
+
     def decode(self, token_ids: NDArray[np.int64]) -> str:
         """The text of an answer, without special tokens.
 

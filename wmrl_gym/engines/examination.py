@@ -47,7 +47,7 @@ def examine(model: Any, device: torch.device | str = "cpu") -> Architecture:
         UnsupportedArchitecture: if it is wrapped by a distributed trainer, or if not even rows of equal length can be
             generated as its own forward pass says.
     """
-    _refuse_wrappers(model)
+    refuse_wrappers(model)
     trial = _Trial(model, device)
     head = trial.head()
     whole = attends_to_everything(model)
@@ -70,7 +70,12 @@ def examine(model: Any, device: torch.device | str = "cpu") -> Architecture:
     return found
 
 
-def _refuse_wrappers(model: Any) -> None:
+def refuse_wrappers(model: Any) -> None:
+    """Refuse a model that a distributed trainer has wrapped: its parts cannot be called one by one.
+
+    Raises:
+        UnsupportedArchitecture: if it is one.
+    """
     name = type(model).__name__
     wrapped = name in ("DistributedDataParallel", "FullyShardedDataParallel", "DataParallel")
     sharded = any(type(parameter.data).__name__ == "DTensor" for parameter in model.parameters())

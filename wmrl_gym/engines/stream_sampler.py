@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from wmrl_gym.engines.conversation import Conversation
 from wmrl_gym.engines.decoding import choose
 
 
@@ -41,6 +42,29 @@ class ThoughtBudget:
     """The tokens by which the model itself ends a thought."""
     start: tuple[int, ...] = ()
     """The tokens by which it begins one; empty where the prompt has begun it."""
+
+
+def thought_budget(conversation: Conversation, tokens: int) -> ThoughtBudget:
+    """The budget for thoughts of a conversation.
+
+    Args:
+        conversation: says how thoughts are written.
+        tokens: longest thought, at least 1.
+
+    Raises:
+        ValueError: if that is no length.
+    """
+    if tokens < 1:
+        raise ValueError(f"max_thinking_tokens is {tokens}: give at least 1, or None for no limit")
+    opening, closing = conversation.thought_tags
+    start = () if conversation.opened_thought else tuple(conversation.encode(opening).tolist())
+    # The line break is part of how such models end their thoughts, and of what they were trained to go on from.
+    return ThoughtBudget(
+        tokens,
+        closing=tuple(conversation.encode(f"\n{closing}\n\n").tolist()),
+        end=tuple(conversation.encode(closing).tolist()),
+        start=start,
+    )
 
 
 class StreamSampler:

@@ -18,8 +18,8 @@ import torch
 from wmrl_gym.core import Decision
 from wmrl_gym.engines.conversation import Conversation, stop_tokens
 from wmrl_gym.engines.decoding import decode
-from wmrl_gym.engines.examination import examine
-from wmrl_gym.engines.stream_sampler import Sampled, StreamSampler
+from wmrl_gym.engines.examination import examine, refuse_wrappers
+from wmrl_gym.engines.stream_sampler import Sampled, StreamSampler, thought_budget
 from wmrl_gym.engines.token_log_probs import token_log_probs
 from wmrl_gym.policies.batching import Stream, act_in_batches, available_device, episodes_that_keep_busy
 
@@ -39,6 +39,10 @@ class CausalLMPolicy:
             for an answer ends its episode (`core.Decision.gives_up`).
         compute_dtype: type that matrix products are computed in, by autocasting, for example "bfloat16"; None for the
             weights' own. Weights that learn want single precision (`algorithms.weight_change`).
+        template_arguments: of the chat template, for example ``{"enable_thinking": False}``.
+        max_observation_tokens: longest observation; the middle of a longer one is left out. None for no limit.
+        max_thinking_tokens: longest thought of an answer; one that is still open then is closed, and the answer goes
+            on. None for no limit.
 
     Raises:
         ValueError: if there is no chat template although `chat` is asked for, no token that ends a turn, or no such
@@ -58,7 +62,11 @@ class CausalLMPolicy:
         batch_size: int | None = None,
         context_length: int | None = None,
         compute_dtype: str | None = None,
+        template_arguments: Mapping[str, Any] | None = None,
+        max_observation_tokens: int | None = None,
+        max_thinking_tokens: int | None = None,
     ) -> None:
+        refuse_wrappers(model)
         self.device = available_device(device)
         self.model = model.to(self.device).eval()
         self.tokenizer = tokenizer
@@ -66,11 +74,18 @@ class CausalLMPolicy:
         self.batch_size = batch_size
         self.context_length = context_length or _own_context_length(model)
         self.compute_dtype = None if compute_dtype is None else dtype_named(compute_dtype)
-        stop_ids = stop_tokens(model, tokenizer)
-        if not stop_ids:
-            raise ValueError("neither the tokenizer nor the model names a token that ends a turn: set eos_token_id")
-        self.conversation = Conversation(tokenizer, chat, system_prompt, stop_ids)
-        self._pad_id = stop_ids[0]
+        self.conversation = Conversation(
+            tokenizer,
+            chat,
+            system_prompt,
+            stop_tokens(model, tokenizer),
+            template_arguments or {},
+            max_observation_tokens,
+        )
+        self._thinking = (
+            None if max_thinking_tokens is None else thought_budget(self.conversation, max_thinking_tokens)
+        )
+        self._pad_id = self.conversation.end_of_turn
         with self._precision():
             self.architecture = examine(self.model, self.device)
 
@@ -139,7 +154,7 @@ class CausalLMPolicy:
         self, prompts: Sequence[np.ndarray], seeds: Sequence[Stream], limits: Sequence[int], temperature: float
     ) -> list[Sampled]:
         """Continue each prompt by at most its limit of tokens."""
-        sampler = StreamSampler(seeds, limits, temperature, self.conversation.stop_ids)
+        sampler = StreamSampler(seeds, limits, temperature, self.conversation.stop_ids, self._thinking)
         with self._precision():
             decode(
                 self.model,

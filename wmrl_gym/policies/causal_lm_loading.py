@@ -29,6 +29,9 @@ def load_causal_lm(
     seed: int = 0,
     attn_implementation: str | None = None,
     gradient_checkpointing: bool = False,
+    template_arguments: dict[str, Any] | None = None,
+    max_observation_tokens: int | None = None,
+    max_thinking_tokens: int | None = None,
     local_files_only: bool = False,
 ) -> CausalLMPolicy:
     """Load a policy from a directory or a model hub.
@@ -50,6 +53,9 @@ def load_causal_lm(
         seed: of a new adapter's first weights.
         attn_implementation: "sdpa", "eager", "flash_attention_2"; None lets `transformers` choose.
         gradient_checkpointing: compute each layer again in the backward pass: a third more time, far less memory.
+        template_arguments: of the chat template, for example ``{"enable_thinking": False}``.
+        max_observation_tokens: longest observation; the middle of a longer one is left out. None for no limit.
+        max_thinking_tokens: longest thought of an answer; one that is still open then is closed. None for no limit.
         local_files_only: never reach for the network.
 
     Raises:
@@ -58,12 +64,13 @@ def load_causal_lm(
     """
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    check_settings(device=device, dtype=dtype, compute_dtype=compute_dtype)
+    check_settings(path, device=device, dtype=dtype, compute_dtype=compute_dtype)
     settings: dict[str, Any] = {"dtype": dtype_named(dtype), "local_files_only": local_files_only}
     if attn_implementation is not None:
         settings["attn_implementation"] = attn_implementation
+    path = Path(path).expanduser() if str(path).startswith("~") else path
     tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=local_files_only)
-    if (Path(path) / ADAPTER_FILE).is_file():
+    if is_adapter(path):
         if lora_rank is not None:
             raise ValueError(
                 f"{path} is an adapter, and policy.lora_rank={lora_rank} asks for another one on top of it\n"
@@ -75,7 +82,9 @@ def load_causal_lm(
         if lora_rank is not None:
             model = add_lora(model, lora_rank, lora_alpha, seed)
     if gradient_checkpointing:
-        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        # The name within transformers 5; the layers' own flag is what `engines.token_log_probs` reads.
+        enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
+        enable()
     return CausalLMPolicy(
         model,
         tokenizer,
@@ -86,19 +95,54 @@ def load_causal_lm(
         batch_size=batch_size,
         context_length=context_length,
         compute_dtype=compute_dtype,
+        template_arguments=template_arguments,
+        max_observation_tokens=max_observation_tokens,
+        max_thinking_tokens=max_thinking_tokens,
     )
 
 
-def check_settings(*, device: torch.device | str, dtype: str, compute_dtype: str | None) -> None:
+def check_settings(
+    path: str | Path,
+    *,
+    device: torch.device | str = "cpu",
+    dtype: str = "float32",
+    compute_dtype: str | None = None,
+    lora_rank: int | None = None,
+    training: bool = False,
+    **_: Any,
+) -> None:
     """Refuse what would fail late, before anything is loaded.
 
+    Args:
+        path: of the model; looked for here if it is a path and no name.
+        device: must exist.
+        dtype: of the weights.
+        compute_dtype: of matrix products.
+        lora_rank: None if the weights themselves learn.
+        training: whether the policy is to be trained.
+
     Raises:
-        ValueError: if there is no such device or type here.
+        ValueError: if it cannot work here.
     """
     available_device(device)
-    dtype_named(dtype)
-    if compute_dtype is not None:
-        dtype_named(compute_dtype)
+    for name in (dtype, *([] if compute_dtype is None else [compute_dtype])):
+        dtype_named(name)
+    local = Path(path).expanduser()
+    if (local.is_absolute() or str(path).startswith((".", "~"))) and not local.is_dir():
+        raise ValueError(f"path is {str(path)!r}, and there is no such folder")
+    if training and dtype != "float32" and lora_rank is None and not is_adapter(path):
+        raise ValueError(
+            f"dtype is {dtype!r}, and all weights are to learn: small updates are rounded away in it\n"
+            "  use dtype=float32 compute_dtype=bfloat16, or train an adapter (lora_rank=16)."
+        )
+
+
+load_causal_lm.check_arguments = check_settings  # type: ignore[attr-defined]
+
+
+def is_adapter(path: str | Path) -> bool:
+    """Whether a folder holds an adapter and no model of its own."""
+    return (Path(path) / ADAPTER_FILE).is_file()
 
 
 def _load_adapter(path: str | Path, settings: dict[str, Any]) -> Any:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from wmrl_gym.engines.stream_sampler import Sampled
 from wmrl_gym.policies.batching import Stream
 from wmrl_gym.policies.causal_lm import CausalLMPolicy
-from wmrl_gym.policies.causal_lm_loading import load_causal_lm
+from wmrl_gym.policies.causal_lm_loading import check_settings, load_causal_lm
 
 if TYPE_CHECKING:
     import torch
@@ -258,6 +258,9 @@ def load_vllm_policy(
         batch_size=batch_size,
         compute_dtype=compute_dtype,
     )
+
+
+load_vllm_policy.check_arguments = check_settings  # type: ignore[attr-defined]
 
 
 def _sampled(completion: Any) -> Sampled:
