@@ -203,7 +203,9 @@ def test_lora_trains_only_the_adapter_and_restores_it(policy: CausalLMPolicy, tm
 
 def test_a_prompt_without_room_ends_its_own_episode_and_shortens_no_neighbour(policy: CausalLMPolicy) -> None:
     alone = policy.act(["short"], histories=[()], seeds=[(0,)])[0]
-    long, short, nearly = policy.act(["word " * 600, "short", "word " * 98], histories=[()] * 3, seeds=[(1,), (0,), (2,)])
+    long, short, nearly = policy.act(
+        ["word " * 600, "short", "word " * 98], histories=[()] * 3, seeds=[(1,), (0,), (2,)]
+    )
     assert long.gives_up is not None and "leaves no room" in long.gives_up and not len(long.token_ids)
     assert short.gives_up is None and short.token_ids.tolist() == alone.token_ids.tolist()
     assert policy.context_length is not None
