@@ -5,6 +5,7 @@ What is expected is always computed in the plainest way: one sequence at a time,
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,7 @@ import torch
 from tests.policies.families import CONTEXT, FAMILIES, STOP_IDS, save
 from wmrl_gym.core import Decision
 from wmrl_gym.engines.packing import whole_sequence
-from wmrl_gym.policies.causal_lm import CausalLMPolicy
-from wmrl_gym.policies.causal_lm_loading import load_causal_lm
+from wmrl_gym.policies import CausalLMPolicy, load_causal_lm
 
 OBSERVATIONS = [
     "x",  # shorter than a convolution's kernel
@@ -27,32 +27,23 @@ OBSERVATIONS = [
 FEEDBACK = ["ok", "got 0.5", "an error at line 3 of the second cell", "", "got 0.25"]
 NEW_TOKENS = 14
 
-WINDOWED = ["qwen2", "mistral", "gemma2", "gemma3", "gpt_oss"]
-RECURRENT = ["qwen3_5", "qwen3_next", "lfm2", "lfm2_conv_bias", "granite_hybrid", "mamba"]
-ACTING = ["a_decision_is_the_same_alone_and_in_a_batch", "what_is_sampled_follows_the_plain_model"]
-SCORING = [
-    "a_batch_is_scored_as_each_decision_alone",
-    "the_gradient_of_a_batch_is_the_sum_of_plain_gradients",
-    "training_makes_given_decisions_likelier",
-    "an_adapter_alone_is_trained_and_restored",
-]
-RESUMING = ["a_resumed_policy_acts_as_the_one_that_was_saved"]
-ROOM = ["a_long_prompt_beside_short_ones_writes_to_the_end_of_the_context"]
 KNOWN: dict[tuple[str, str], str] = {
-    **{(test, family): "a row's room is that of the longest prompt beside it" for test in ROOM for family in FAMILIES},
-    **{
-        (test, family): "padding between a prompt and its tail takes places of the window"
-        for test in ACTING + SCORING
-        for family in WINDOWED
-        if (test, family) not in [(acting, "qwen2") for acting in ACTING]
-    },
-    **{
-        (test, family): "a recurrent state's rows cannot be selected by batch_select_indices"
-        for test in ACTING + SCORING + RESUMING
-        for family in RECURRENT
-    },
+    (
+        "a_long_prompt_beside_short_ones_writes_to_the_end_of_the_context",
+        "gpt2",
+    ): "a row that has ended is run on beyond the table of positions",
+    ("an_adapter_alone_is_trained_and_restored", "mamba"): "peft takes no adapter on Mamba's out_proj",
 }
 """(test without "test_", family) of what does not hold yet, and why."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Models this small are slowed down by threads that wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(autouse=True)
