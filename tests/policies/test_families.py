@@ -27,16 +27,6 @@ OBSERVATIONS = [
 FEEDBACK = ["ok", "got 0.5", "an error at line 3 of the second cell", "", "got 0.25"]
 NEW_TOKENS = 14
 
-KNOWN: dict[tuple[str, str], str] = {
-    (
-        "a_long_prompt_beside_short_ones_writes_to_the_end_of_the_context",
-        "gpt2",
-    ): "a row that has ended is run on beyond the table of positions",
-    ("an_adapter_alone_is_trained_and_restored", "mamba"): "peft takes no adapter on Mamba's out_proj",
-}
-"""(test without "test_", family) of what does not hold yet, and why."""
-
-
 @pytest.fixture(scope="module", autouse=True)
 def _one_thread() -> Iterator[None]:
     """Models this small are slowed down by threads that wait for each other."""
@@ -44,13 +34,6 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
-
-
-@pytest.fixture(autouse=True)
-def _known(request: pytest.FixtureRequest, family: str) -> None:
-    reason = KNOWN.get((request.node.originalname.removeprefix("test_"), family))
-    if reason:
-        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
 
 
 @pytest.fixture(scope="module", params=FAMILIES)

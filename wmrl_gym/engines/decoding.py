@@ -49,7 +49,7 @@ def decode(
     prompts: Sequence[NDArray[np.int64]],
     chooser: TokenChooser,
     *,
-    limit: int,
+    limits: Sequence[int],
     method: Method,
     pad_id: int,
     levels: int = MOST_LEVELS,
@@ -61,19 +61,20 @@ def decode(
         model: a causal language model; its adapters are used as they are.
         prompts: token ids, length N, each at least one.
         chooser: is told the rows by their place in ``prompts``.
-        limit: most tokens that any row may get.
-        method: which must be right for this model; `decoding_check` finds out.
+        limits: most tokens that each row may get, length N, each at least 1; the chooser keeps to them.
+        method: which must be right for this model; `examination` finds out.
         pad_id: any valid token id.
         levels: of common beginnings that "shared" runs once each; 0 shares nothing.
         device: where the model lives.
     """
     if method == "shared":
-        _decode_shared(model, prompts, chooser, limit, pad_id, levels, device)
+        _decode_shared(model, prompts, chooser, max(limits), pad_id, levels, device)
         return
-    lengths: dict[int, list[int]] = {}
-    for row, prompt in enumerate(prompts):
-        lengths.setdefault(len(prompt) if method == "even" else 0, []).append(row)
-    for rows in lengths.values():
+    # Rows of one limit together: one whose context is full must not be run on beyond it because of its neighbours.
+    batches: dict[tuple[int, int], list[int]] = {}
+    for row, (prompt, limit) in enumerate(zip(prompts, limits, strict=True)):
+        batches.setdefault((limit, len(prompt) if method == "even" else 0), []).append(row)
+    for (limit, _), rows in batches.items():
         _generate(model, prompts, rows, chooser, limit, pad_id, device)
 
 
@@ -103,6 +104,7 @@ def _decode_shared(
             index = torch.from_numpy(np.flatnonzero(goes_on)).to(device)
             cache.batch_select_indices(index)
             chosen, positions, mask, rows = chosen[index], positions[index], mask[index], rows[goes_on]
+            goes_on = goes_on[goes_on]
         width += 1
         logits = model(
             input_ids=chosen[:, None],
@@ -111,7 +113,8 @@ def _decode_shared(
             use_cache=True,
             **{keyword: cache},
         ).logits[:, -1]
-        positions = positions + 1
+        # A row that ended stays where it is: there may be no further position in its context.
+        positions = positions + torch.from_numpy(goes_on).to(positions)
 
 
 def _generate(

@@ -147,7 +147,15 @@ class _Trial:
     def decodes(self, method: Method) -> bool:
         teacher = _Teacher(self.answers)
         try:
-            decode(self.model, self.prompts, teacher, limit=5, method=method, pad_id=0, device=self.device)
+            decode(
+                self.model,
+                self.prompts,
+                teacher,
+                limits=[5] * len(self.prompts),
+                method=method,
+                pad_id=0,
+                device=self.device,
+            )
         except Exception as error:
             self.problem = f" ({type(error).__name__}: {error})"
             return False

@@ -222,7 +222,7 @@ class TransformersEngine:
             self._model,
             prompts,
             ConstrainedSampler(batch, sampling, stop_ids),
-            limit=max(row.limit for row in batch),
+            limits=[row.limit for row in batch],
             method=method,
             pad_id=stop_ids[0],
             levels=levels,

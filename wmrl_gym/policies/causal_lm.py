@@ -160,7 +160,7 @@ class CausalLMPolicy:
                 self.model,
                 prompts,
                 sampler,
-                limit=max(limits),
+                limits=limits,
                 method=self.architecture.decoding,
                 pad_id=self._pad_id,
                 device=self.device,

@@ -11,6 +11,8 @@ from wmrl_gym.policies.batching import available_device
 from wmrl_gym.policies.causal_lm import CausalLMPolicy, dtype_named
 
 ADAPTER_FILE = "adapter_config.json"
+PAST_THE_MODULE = ("mamba", "mamba2", "falcon_mamba", "falcon_h1", "nemotron_h")
+"""Model types whose kernels read the weight of ``out_proj`` past the module, so that an adapter there has no effect."""
 
 
 def load_causal_lm(
@@ -172,7 +174,11 @@ def add_lora(model: Any, rank: int, alpha: int | None = None, seed: int = 0) -> 
     from peft import LoraConfig, get_peft_model
 
     settings = LoraConfig(
-        r=rank, lora_alpha=2 * rank if alpha is None else alpha, target_modules="all-linear", task_type="CAUSAL_LM"
+        r=rank,
+        lora_alpha=2 * rank if alpha is None else alpha,
+        target_modules="all-linear",
+        exclude_modules=["out_proj"] if getattr(model.config, "model_type", None) in PAST_THE_MODULE else None,
+        task_type="CAUSAL_LM",
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
