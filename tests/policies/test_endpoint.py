@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.engines.chat_server import ChatServer, Handler, completion, echo, serving, slow_echo
-from wmrl_gym.algorithms.evaluation import evaluate
+from wmrl_gym.algorithms.evaluation import Evaluation, evaluate
 from wmrl_gym.cli.main import main
 from wmrl_gym.configs.compose import compose_config
 from wmrl_gym.configs.schema import EvaluateConfig
@@ -153,6 +154,8 @@ def test_an_episode_whose_answers_hold_no_text_is_measured_as_one_without_code(r
         assert len(server.requests) == 4
     assert result.unknown == 0 and result.scores() == {"titanic_survival": [0.0, 0.5]}
     assert result.records[0].statuses == ("no_code", "no_code")
+    assert result.records[0].shortfalls == ("length", "context") and not result.records[1].shortfalls
+    assert Evaluation.from_dict(json.loads(json.dumps(result.to_dict()))) == result
 
 
 def test_a_decision_says_why_it_holds_no_text(server: ChatServer) -> None:
