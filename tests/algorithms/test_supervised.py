@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.engines.families import FAMILIES, family
+from tests.engines.chat_families import FAMILIES, family
 from tests.policies.conftest import tiny_model
 from wmrl_gym.algorithms.supervised import (
     SupervisedSettings,

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests.cli.test_train_command import finish, only_run, start
-from tests.engines.families import family
+from tests.engines.chat_families import family
 from tests.policies.families import tiny
 from wmrl_gym.algorithms.checkpoint import load_latest_checkpoint
 from wmrl_gym.configs import compose_config

@@ -14,7 +14,7 @@ from wmrl_gym.engines.conversation import Conversation, stop_tokens
 from wmrl_gym.engines.engine import Message, Prompt
 from wmrl_gym.envs.mle_dojo.actions import parse_action
 
-from .families import CHATML, FAMILIES, THINKING, byte_tokenizer, family
+from .chat_families import CHATML, FAMILIES, THINKING, byte_tokenizer, family
 
 SYSTEM = "Compete."
 
@@ -118,6 +118,16 @@ def test_a_thought_that_the_model_opens_itself_is_left_as_it_is() -> None:
     talk = conversation("hybrid")
     assert not talk.opened_thought
     assert talk.decode(ids(talk.tokenizer, "<think>a</think>b<|im_end|>")) == "<think>a</think>b"
+
+
+@pytest.mark.parametrize("special", [True, False])
+@pytest.mark.parametrize("tags", [("<think>", "</think>"), ("[THINK]", "[/THINK]"), ("<seed:think>", "</seed:think>")])
+def test_thoughts_have_the_usual_tags_whatever_the_model_calls_them(tags: tuple[str, str], special: bool) -> None:
+    opening, closing = tags
+    controls = (FAMILIES["chatml"][1], tags) if not special else ((*FAMILIES["chatml"][1], *tags), ())
+    talk = Conversation(byte_tokenizer(CHATML, *controls, "<|im_end|>"))
+    answer = ids(talk.tokenizer, f" a {opening}hm {closing} b<|im_end|>")
+    assert talk.decode(answer) == " a <think>hm </think> b"
 
 
 def test_an_answer_to_learn_from_closes_the_thought_that_the_prompt_opened() -> None:

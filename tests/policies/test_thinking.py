@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.engines.families import family
+from tests.engines.chat_families import family
 from tests.policies.families import tiny
 from wmrl_gym.policies.causal_lm import CausalLMPolicy
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from wmrl_gym.algorithms.rollout import GroupPlan, collect
 from wmrl_gym.core import Executor, Outcome, Policy, Trajectory
-from wmrl_gym.policies.acting import UnansweredDecision
+from wmrl_gym.policies.acting import IncompleteDecision, UnansweredDecision
 from wmrl_gym.proxy.vector_env import RewardProxyVectorEnv
 
 EVALUATION_STREAM = 1
@@ -46,6 +46,8 @@ class EpisodeRecord:
     """The same as ``metric`` turn by turn."""
     others: Mapping[str, float | None] = field(default_factory=dict)
     """Best of its submissions by other measures of the domain."""
+    shortfalls: tuple[str, ...] = ()
+    """Why answers of it were not the whole text that was asked for, one reason for each such answer, in order."""
 
     @property
     def best_so_far(self) -> tuple[float, ...]:
@@ -102,7 +104,12 @@ class Evaluation:
         """What `to_dict` gave, also after it has been JSON."""
         records = tuple(
             EpisodeRecord(
-                **{**record, "statuses": tuple(record["statuses"]), "turn_metrics": tuple(record["turn_metrics"])}
+                **{
+                    **record,
+                    "statuses": tuple(record["statuses"]),
+                    "turn_metrics": tuple(record["turn_metrics"]),
+                    "shortfalls": tuple(record.get("shortfalls", ())),  # earlier versions did not write them
+                }
             )
             for record in data["records"]
         )
@@ -262,4 +269,7 @@ def _record(
         statuses=tuple("" if turn.executed is None else str(turn.executed.status) for turn in trajectory.turns),
         turn_metrics=tuple(values),
         others=others,
+        shortfalls=tuple(
+            turn.decision.reason for turn in trajectory.turns if isinstance(turn.decision, IncompleteDecision)
+        ),
     )

@@ -16,7 +16,11 @@ QUESTION, ANSWER, NEXT_QUESTION = "FIRST-QUESTION-OF-ALL", "ANSWER-TO-THE-FIRST-
 """Stand for what is said. Without spaces and brackets, which some templates rewrite."""
 _INSTRUCTION = "INSTRUCTION-TO-THE-ASSISTANT"
 
-THOUGHT_TAGS: Mapping[str, str] = {"<think>": "</think>", "[THINK]": "[/THINK]"}
+THOUGHT_TAGS: Mapping[str, str] = {
+    "<think>": "</think>",
+    "[THINK]": "[/THINK]",
+    "<seed:think>": "</seed:think>",
+}
 """What opens a thought, and what closes it."""
 _TAG = re.compile("|".join(re.escape(tag) for pair in THOUGHT_TAGS.items() for tag in pair))
 
@@ -108,11 +112,11 @@ def special_tokens(tokenizer: Any) -> dict[int, str]:
     return found
 
 
-def thought_tokens(tokenizer: Any) -> list[str]:
-    """Tags of thoughts that are tokens of their own, special or not."""
-    added = (getattr(tokenizer, "added_tokens_decoder", None) or {}).values()
+def thought_tokens(tokenizer: Any) -> dict[int, str]:
+    """Tags of thoughts that are tokens of their own, special or not, by id."""
     tags = {tag for pair in THOUGHT_TAGS.items() for tag in pair}
-    return sorted(tags & {str(token) for token in added})
+    added = (getattr(tokenizer, "added_tokens_decoder", None) or {}).items()
+    return {int(token): str(text) for token, text in added if str(text) in tags}
 
 
 def tag_at(text: str) -> str | None:
@@ -120,11 +124,9 @@ def tag_at(text: str) -> str | None:
     return next((tag for tag in THOUGHT_TAGS if text.startswith(tag)), None)
 
 
-def usual_tag(text: str) -> str | None:
-    """``<think>`` for whatever opens a thought, ``</think>`` for whatever closes one, None for anything else."""
-    if text in THOUGHT_TAGS:
-        return "<think>"
-    return "</think>" if text in THOUGHT_TAGS.values() else None
+def usual_tag(tag: str) -> str:
+    """``<think>`` for what opens a thought, ``</think>`` for what closes one."""
+    return "<think>" if tag in THOUGHT_TAGS else "</think>"
 
 
 def open_thought(text: str) -> str:

@@ -58,7 +58,7 @@ class Conversation:
     """What the template's prompt ends with if the answer begins inside a thought, for example ``"<think>\\n"``."""
     _folds_system: bool = field(init=False, default=False, repr=False)
     _refuses_nothing: bool = field(init=False, default=False, repr=False)
-    _special: Mapping[int, str] = field(init=False, default_factory=dict, repr=False)
+    _tags: Mapping[int, str] = field(init=False, default_factory=dict, repr=False)
     _control: tuple[str, ...] = field(init=False, default=(), repr=False)
 
     def __post_init__(self) -> None:
@@ -70,8 +70,11 @@ class Conversation:
         if ours:
             raise ValueError(f"template_arguments holds {', '.join(ours)}: that is set here and cannot be given")
         special = chat_template.special_tokens(self.tokenizer)
-        self._set("_special", special)
-        self._set("_control", (*special.values(), *chat_template.thought_tokens(self.tokenizer)))
+        thoughts = chat_template.thought_tokens(self.tokenizer)
+        self._set("_control", tuple(dict.fromkeys([*special.values(), *thoughts.values()])))
+        # What decoding would leave out, or give another name than the usual one.
+        tags = {token: chat_template.usual_tag(tag) for token, tag in thoughts.items()}
+        self._set("_tags", {token: tag for token, tag in tags.items() if token in special or tag != thoughts[token]})
         if self.chat:
             self._study_template()
         end = self._find_end()
@@ -139,14 +142,14 @@ class Conversation:
     def decode(self, token_ids: NDArray[np.int64]) -> str:
         """The text of an answer, without special tokens.
 
-        Thoughts stand between ``<think>`` and ``</think>``, also where the model's tags are special tokens of another
-        name. Where the prompt opened a thought, the text begins with that tag.
+        Thoughts stand between ``<think>`` and ``</think>``, also where the model's tags are special tokens or have
+        another name. Where the prompt opened a thought, the text begins with that tag.
         """
         opening = chat_template.tag_at(self.opened_thought)
         pieces = [] if opening is None else ["<think>", self.opened_thought[len(opening) :]]
         plain: list[int] = []
         for token in token_ids.tolist():
-            tag = chat_template.usual_tag(self._special.get(token, ""))
+            tag = self._tags.get(token)
             if tag is None:
                 plain.append(token)
             else:
