@@ -273,4 +273,6 @@ def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path: Path) -> Non
     for page in tmp_path.rglob("*.html"):
         html = page.read_text(encoding="utf-8")
         assert not re.search(r"<(?:script|img|iframe)[^>]*\ssrc=\"?(?:https?:)?//", html), page.name
+        # A table or a list without an empty line before it would be one paragraph.
+        assert not re.search(r"<p>(?:(?!</p>).)*?\n(?:\| -{3}|- |\d+\. )", html, re.DOTALL), page.name
         assert not re.search(r"<link[^>]*rel=\"?(?:stylesheet|preconnect)[^>]*href=\"?(?:https?:)?//", html), page.name
