@@ -22,7 +22,7 @@ from wmrl_gym.scriptcheck.values import Estimator, constant
 from wmrl_gym.scriptcheck.verdicts import Check
 
 if TYPE_CHECKING:
-    from wmrl_gym.scriptcheck.calls import Call
+    from wmrl_gym.scriptcheck.models import Call
 
 START_SECONDS = 1.5
 """Interpreter start and imports."""

@@ -7,12 +7,12 @@ import math
 from typing import TYPE_CHECKING
 
 from wmrl_gym.scriptcheck import cost
-from wmrl_gym.scriptcheck.calls import Call, models
 from wmrl_gym.scriptcheck.cells import Cells, merge_cells
 from wmrl_gym.scriptcheck.data.array_methods import constant_shape, reduced
 from wmrl_gym.scriptcheck.data.arrays import Shape, as_array
 from wmrl_gym.scriptcheck.data.dtypes import cast, dtype_kind
 from wmrl_gym.scriptcheck.faults import shape_fault
+from wmrl_gym.scriptcheck.models import Call, Models
 from wmrl_gym.scriptcheck.scope import scalar_cells
 from wmrl_gym.scriptcheck.values import (
     MISSING,
@@ -26,11 +26,13 @@ from wmrl_gym.scriptcheck.values import (
     constant,
 )
 
+MODELS = Models()
+
 if TYPE_CHECKING:
     pass
 
 
-@models("numpy.array", "numpy.asarray", "numpy.asanyarray", "numpy.ascontiguousarray")
+@MODELS.function("array", "asarray", "asanyarray", "ascontiguousarray", of="numpy")
 def _array(call: Call) -> Value:
     source = call.first() if call.args else call.kwargs.get("object") or call.kwargs.get("a")
     if isinstance(source, Items) and source.kind == "generator":
@@ -45,7 +47,7 @@ def _array(call: Call) -> Value:
     return dataclasses.replace(array, cells=cells)
 
 
-@models("numpy.zeros", "numpy.ones", "numpy.empty", "numpy.full")
+@MODELS.function("zeros", "ones", "empty", "full", of="numpy")
 def _blank(call: Call) -> Value:
     shape = constant_shape(call, call.first() or call.kwargs.get("shape"))
     fill = scalar_cells(call.args[1]) if len(call.args) > 1 and call.callee == "full" else None
@@ -56,14 +58,14 @@ def _blank(call: Call) -> Value:
     return Array(cells.tagged("blank"), shape)
 
 
-@models("numpy.zeros_like", "numpy.ones_like", "numpy.empty_like", "numpy.full_like")
+@MODELS.function("zeros_like", "ones_like", "empty_like", "full_like", of="numpy")
 def _blank_like(call: Call) -> Value:
     array = as_array(call.interpreter, call.first())
     cells = Cells("float" if array is None else array.cells.kind, missing=False, negative=False)
     return Array(cells, None if array is None else array.shape, origin=None if array is None else array.origin)
 
 
-@models("numpy.arange", "numpy.linspace")
+@MODELS.function("arange", "linspace", of="numpy")
 def _arange(call: Call) -> Value:
     bounds = [constant(arg) for arg in call.args]
     size = None
@@ -75,7 +77,7 @@ def _arange(call: Call) -> Value:
     return Array(Cells(kind, missing=False, fractional=None if kind == "float" else False), (size,))
 
 
-@models("numpy.random.rand", "numpy.random.randn", "numpy.random.random", "numpy.random.uniform", "numpy.random.normal")
+@MODELS.function("rand", "randn", "random", "uniform", "normal", of="numpy.random")
 def _random(call: Call) -> Value:
     name = call.callee
     if name in ("rand", "randn"):
@@ -91,7 +93,7 @@ def _random(call: Call) -> Value:
     )
 
 
-@models("numpy.random.randint", "numpy.random.choice", "numpy.random.permutation")
+@MODELS.function("randint", "choice", "permutation", of="numpy.random")
 def _random_integers(call: Call) -> Value:
     size = call.kwargs.get("size") or (call.first(2) if call.callee == "randint" else call.first(1))
     if call.callee == "permutation":
@@ -105,7 +107,7 @@ def _random_integers(call: Call) -> Value:
     return Array(Cells(kind, missing=False, fractional=False), shape) if shape != () else Scalar(Cells(kind))
 
 
-@models(
+@MODELS.function(
     "numpy.random.seed", "random.seed", "numpy.random.default_rng", "numpy.random.shuffle", "numpy.set_printoptions"
 )
 def _seed(call: Call) -> Value:
@@ -145,7 +147,7 @@ _UFUNCS = [
 ]
 
 
-@models(*(f"numpy.{name}" for name in _UFUNCS))
+@MODELS.function(*_UFUNCS, of="numpy")
 def _ufunc(call: Call) -> Value:
     name = call.callee
     if name == "where":
@@ -220,17 +222,7 @@ def _where(call: Call) -> Value:
     return Array(cells, shape, origin=getattr(condition, "origin", None))
 
 
-@models(
-    "numpy.mean",
-    "numpy.sum",
-    "numpy.std",
-    "numpy.median",
-    "numpy.min",
-    "numpy.max",
-    "numpy.argmax",
-    "numpy.argmin",
-    "numpy.average",
-)
+@MODELS.function("mean", "sum", "std", "median", "min", "max", "argmax", "argmin", "average", of="numpy")
 def _np_reduce(call: Call) -> Value:
     array = as_array(call.interpreter, call.first())
     if array is None:
@@ -240,19 +232,19 @@ def _np_reduce(call: Call) -> Value:
     return reduced(call, array, call.kwargs.get("axis") or call.first(1))
 
 
-@models("numpy.unique")
+@MODELS.function("numpy.unique")
 def _np_unique(call: Call) -> Value:
     array = as_array(call.interpreter, call.first())
     found = Array(array.cells if array else Cells(), (None,))
     return UNKNOWN if call.kwargs else found
 
 
-@models("numpy.isin", "numpy.logical_and", "numpy.logical_or", "numpy.logical_not", "numpy.isclose")
+@MODELS.function("isin", "logical_and", "logical_or", "logical_not", "isclose", of="numpy")
 def _np_mask(call: Call) -> Value:
     array = as_array(call.interpreter, call.first())
     return Array(Cells("bool", missing=False), array.shape if array else None)
 
 
-@models("numpy.apply_along_axis", "numpy.vectorize", "numpy.dot", "numpy.matmul", "numpy.tile", "numpy.repeat")
+@MODELS.function("apply_along_axis", "vectorize", "dot", "matmul", "tile", "repeat", of="numpy")
 def _np_other(call: Call) -> Value:
     return UNKNOWN

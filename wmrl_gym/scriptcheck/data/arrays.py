@@ -6,11 +6,10 @@ import dataclasses
 import functools
 import math
 
-from wmrl_gym.scriptcheck.calls import ATTRIBUTES, STORES, SUBSCRIPTS
 from wmrl_gym.scriptcheck.cells import Cells, merge_cells
 from wmrl_gym.scriptcheck.data.frames import count, dtype_of, row_slice, to_array
-from wmrl_gym.scriptcheck.evaluator import Evaluator
 from wmrl_gym.scriptcheck.faults import api_fault, shape_fault
+from wmrl_gym.scriptcheck.models import Evaluator, Models
 from wmrl_gym.scriptcheck.scope import scalar_cells
 from wmrl_gym.scriptcheck.values import (
     UNKNOWN,
@@ -24,6 +23,8 @@ from wmrl_gym.scriptcheck.values import (
     Value,
     constant,
 )
+
+MODELS = Models()
 
 Shape = tuple[int | None, ...] | None
 
@@ -94,6 +95,7 @@ def _ndarray_has(name: str) -> bool:
     return hasattr(np.ndarray, name)
 
 
+@MODELS.attribute(Array)
 def _array_attribute(interpreter: Evaluator, array: Array, name: str) -> Value:
     if name == "shape":
         if array.shape is None:
@@ -115,9 +117,7 @@ def _array_attribute(interpreter: Evaluator, array: Array, name: str) -> Value:
     return Bound(array, name)
 
 
-ATTRIBUTES[Array] = _array_attribute
-
-
+@MODELS.subscript(Array)
 def _array_subscript(interpreter: Evaluator, array: Array, key: Value) -> Value:
     keys = key.items if isinstance(key, Items) and key.kind == "tuple" and key.items is not None else [key]
     if isinstance(constant(key), str):
@@ -178,9 +178,7 @@ def _indexed_shape(interpreter: Evaluator, shape: tuple[int | None, ...], keys: 
     return (*result, *shape[axis:])
 
 
-SUBSCRIPTS[Array] = _array_subscript
-
-
+@MODELS.store(Array)
 def _array_store(interpreter: Evaluator, array: Array, key: Value, item: Value) -> None:
     cells = item.cells if isinstance(item, Array | Series) else scalar_cells(item) or Cells()
     whole = constant(key) == slice(None)
@@ -189,8 +187,6 @@ def _array_store(interpreter: Evaluator, array: Array, key: Value, item: Value) 
     if not whole and array.cells.missing:
         array.cells = dataclasses.replace(array.cells, missing=None)
 
-
-STORES[Array] = _array_store
 
 # Shapes
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
-from wmrl_gym.scriptcheck.calls import Call
 from wmrl_gym.scriptcheck.cells import NUMERIC, Cells, merge_cells
 from wmrl_gym.scriptcheck.data.frames import column, part_of
-from wmrl_gym.scriptcheck.data.pandas_binding import frame_method, in_place
+from wmrl_gym.scriptcheck.data.pandas_binding import bind_pandas, in_place
 from wmrl_gym.scriptcheck.data.series_methods import require_length
 from wmrl_gym.scriptcheck.faults import shape_fault
 from wmrl_gym.scriptcheck.language.builtin_functions import apply
+from wmrl_gym.scriptcheck.models import Call, Models
 from wmrl_gym.scriptcheck.scope import scalar_cells
 from wmrl_gym.scriptcheck.values import (
     NONE,
@@ -26,6 +27,9 @@ from wmrl_gym.scriptcheck.values import (
     Value,
     constant,
 )
+
+MODELS = Models()
+frame_method = functools.partial(MODELS.method, Frame, bind=bind_pandas)
 
 
 @frame_method("isnull", "isna", "notnull", "notna", "duplicated", "isin", "eq", "ne", "gt", "lt", "ge", "le")
@@ -52,8 +56,8 @@ def _statistic(call: Call, frame: Frame) -> Value:
     return Series(cells, len(covered), None, parts=covered)
 
 
-@frame_method(
-    "sum", "min", "max", "mode", "quantile", "nunique", "count", "any", "all", "describe", "corr", "agg", checked=False
+@MODELS.method(
+    Frame, "sum", "min", "max", "mode", "quantile", "nunique", "count", "any", "all", "describe", "corr", "agg"
 )
 def _summary(call: Call, frame: Frame) -> Value:
     name = call.callee
@@ -74,7 +78,7 @@ def _summary(call: Call, frame: Frame) -> Value:
     return UNKNOWN
 
 
-@frame_method("apply", "map", "transform", "pipe", "applymap", checked=False)
+@MODELS.method(Frame, "apply", "map", "transform", "pipe", "applymap")
 def _apply(call: Call, frame: Frame) -> Value:
     name = call.callee
     function = call.first() or call.kwargs.get("func")
@@ -132,7 +136,7 @@ def _apply_columns(call: Call, frame: Frame, function: Value) -> Value:
     return frame.with_columns(columns)
 
 
-@frame_method("iterrows", "itertuples", "items", checked=False)
+@MODELS.method(Frame, "iterrows", "itertuples", "items")
 def _iterrows(call: Call, frame: Frame) -> Value:
     name = call.callee
     if name == "items":
@@ -143,7 +147,7 @@ def _iterrows(call: Call, frame: Frame) -> Value:
     return Items("generator", None, element, frame.rows)
 
 
-@frame_method("query", "eval", checked=False)
+@MODELS.method(Frame, "query", "eval")
 def _query(call: Call, frame: Frame) -> Value:
     return part_of(frame, None)
 
@@ -164,8 +168,6 @@ def _elementwise(call: Call, frame: Frame) -> Value:
     return in_place(call, frame, frame.with_columns(columns))
 
 
-@frame_method(
-    "to_dict", "to_string", "info", "memory_usage", "to_json", "to_markdown", "equals", "filter", checked=False
-)
+@MODELS.method(Frame, "to_dict", "to_string", "info", "memory_usage", "to_json", "to_markdown", "equals", "filter")
 def _report(call: Call, frame: Frame) -> Value:
     return NONE if call.callee == "info" else UNKNOWN

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from wmrl_gym.scriptcheck.calls import ATTRIBUTES, STORES, SUBSCRIPTS
 from wmrl_gym.scriptcheck.cells import Cells, merge_cells
 from wmrl_gym.scriptcheck.data.frames import (
     ACCESSORS,
@@ -17,8 +16,8 @@ from wmrl_gym.scriptcheck.data.frames import (
     select,
     sliced_rows,
 )
-from wmrl_gym.scriptcheck.evaluator import Evaluator
 from wmrl_gym.scriptcheck.faults import Fault, data_fault, runtime_fault, shape_fault
+from wmrl_gym.scriptcheck.models import Evaluator, Models
 from wmrl_gym.scriptcheck.scope import scalar_cells
 from wmrl_gym.scriptcheck.values import (
     MISSING,
@@ -36,7 +35,10 @@ from wmrl_gym.scriptcheck.values import (
     constant,
 )
 
+MODELS = Models()
 
+
+@MODELS.subscript(Frame)
 def _frame_subscript(interpreter: Evaluator, frame: Frame, key: Value) -> Value:
     name = constant(key)
     if isinstance(name, slice):
@@ -83,9 +85,7 @@ def unlisted(frame: Frame) -> Frame:
     )
 
 
-SUBSCRIPTS[Frame] = _frame_subscript
-
-
+@MODELS.subscript(Series)
 def _series_subscript(interpreter: Evaluator, series: Series, key: Value) -> Value:
     position = constant(key)
     if isinstance(position, slice):
@@ -99,9 +99,7 @@ def _series_subscript(interpreter: Evaluator, series: Series, key: Value) -> Val
     return Scalar(series.cells)
 
 
-SUBSCRIPTS[Series] = _series_subscript
-
-
+@MODELS.subscript(Bound)
 def _accessor_subscript(interpreter: Evaluator, accessor: Bound, key: Value) -> Value:
     """``.loc[...]`` and ``.iloc[...]`` of frames and series; any other accessor is not followed."""
     receiver = accessor.receiver
@@ -119,9 +117,6 @@ def _accessor_subscript(interpreter: Evaluator, accessor: Bound, key: Value) -> 
         return UNKNOWN
     taken = _take_columns(receiver, columns, accessor.name)
     return _take_rows(interpreter, taken, rows, accessor.name)
-
-
-SUBSCRIPTS[Bound] = _accessor_subscript
 
 
 def _take_columns(frame: Frame, key: Value | None, accessor: str) -> Value:
@@ -249,6 +244,7 @@ def wrong_length(size: int | None, rows: int | None) -> Fault:
     return shape_fault(message, second="KeyError")
 
 
+@MODELS.store(Frame)
 def _frame_store(interpreter: Evaluator, frame: Frame, key: Value, item: Value) -> None:
     name = constant(key)
     if isinstance(name, str | int) or (name is not MISSING and isinstance(name, tuple)):
@@ -288,9 +284,7 @@ def _store_several(interpreter: Evaluator, frame: Frame, keys: list[Value], item
         frame.absent -= {name}
 
 
-STORES[Frame] = _frame_store
-
-
+@MODELS.store(Bound)
 def _accessor_store(interpreter: Evaluator, accessor: Bound, key: Value, item: Value) -> None:
     """``df.loc[rows, column] = item``."""
     receiver = accessor.receiver
@@ -311,18 +305,14 @@ def _accessor_store(interpreter: Evaluator, accessor: Bound, key: Value, item: V
         receiver.columns = {k: Cells(sources=c.sources) for k, c in receiver.columns.items()}
 
 
-STORES[Bound] = _accessor_store
-
-
-STORES[Series] = lambda interpreter, series, key, item: _series_store(series, item)
-
-
-def _series_store(series: Series, item: Value) -> None:
+@MODELS.store(Series)
+def _series_store(interpreter: Evaluator, series: Series, key: Value, item: Value) -> None:
     cells = scalar_cells(item) or Cells()
     merged = merge_cells([series.cells, cells])
     series.cells = dataclasses.replace(merged, missing=None if series.cells.missing else merged.missing)
 
 
+@MODELS.subscript(GroupBy)
 def _group_subscript(interpreter: Evaluator, group: GroupBy, key: Value) -> Value:
     name = constant(key)
     if isinstance(name, str):
@@ -338,15 +328,10 @@ def _group_subscript(interpreter: Evaluator, group: GroupBy, key: Value) -> Valu
     return UNKNOWN
 
 
-SUBSCRIPTS[GroupBy] = _group_subscript
-
-
+@MODELS.attribute(GroupBy)
 def _group_attribute(interpreter: Evaluator, group: GroupBy, name: str) -> Value:
     if pandas_has("DataFrame", name) or name in ("ngroup", "cumcount", "get_group", "groups", "ngroups", "nth"):
         return Bound(group, name)
     if name in group.frame.columns:
         return GroupBy(group.frame, group.keys, (name,), single=True)
     return UNKNOWN
-
-
-ATTRIBUTES[GroupBy] = _group_attribute

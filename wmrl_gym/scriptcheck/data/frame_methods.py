@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
-from wmrl_gym.scriptcheck.calls import Call
 from wmrl_gym.scriptcheck.cells import Cells
 from wmrl_gym.scriptcheck.data.dtypes import cast, dtype_kind, dtype_names, dtype_selected, kinds_of_dtype
 from wmrl_gym.scriptcheck.data.frame_indexing import cells_to_store
@@ -18,11 +18,12 @@ from wmrl_gym.scriptcheck.data.frames import (
     to_array,
 )
 from wmrl_gym.scriptcheck.data.missing_values import filler_cells
-from wmrl_gym.scriptcheck.data.pandas_binding import frame_method, in_place, names_of
+from wmrl_gym.scriptcheck.data.pandas_binding import bind_pandas, in_place, names_of
 from wmrl_gym.scriptcheck.faults import api_fault, data_fault, runtime_fault
 from wmrl_gym.scriptcheck.language.builtin_functions import apply
 from wmrl_gym.scriptcheck.language.names import WORKING_DIRECTORY
 from wmrl_gym.scriptcheck.language.paths import absolute, path_text
+from wmrl_gym.scriptcheck.models import Call, Models
 from wmrl_gym.scriptcheck.scope import Write
 from wmrl_gym.scriptcheck.values import (
     MISSING,
@@ -36,6 +37,9 @@ from wmrl_gym.scriptcheck.values import (
     constant,
     constant_list,
 )
+
+MODELS = Models()
+frame_method = functools.partial(MODELS.method, Frame, bind=bind_pandas)
 
 
 @frame_method("drop")
@@ -197,7 +201,7 @@ def _arranged(call: Call, frame: Frame) -> Value:
     return in_place(call, frame, frame.with_columns(dict(frame.columns), **changes))
 
 
-@frame_method("to_numpy", checked=True)
+@frame_method("to_numpy")
 def _to_numpy(call: Call, frame: Frame) -> Value:
     return to_array(frame)
 
@@ -266,7 +270,7 @@ def _reindex(call: Call, frame: Frame) -> Value:
     return frame.with_columns(columns, complete=True, dummies=())
 
 
-@frame_method("keys", checked=False)
+@MODELS.method(Frame, "keys")
 def _keys(call: Call, frame: Frame) -> Value:
     return columns_index(frame)
 

@@ -7,10 +7,9 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from wmrl_gym.scriptcheck.calls import ATTRIBUTES
 from wmrl_gym.scriptcheck.cells import Cells
-from wmrl_gym.scriptcheck.evaluator import Evaluator
 from wmrl_gym.scriptcheck.faults import Fault, api_fault, data_fault, shape_fault
+from wmrl_gym.scriptcheck.models import Evaluator, Models
 from wmrl_gym.scriptcheck.values import (
     UNKNOWN,
     Array,
@@ -23,6 +22,8 @@ from wmrl_gym.scriptcheck.values import (
     Value,
     strings,
 )
+
+MODELS = Models()
 
 ACCESSORS = ("loc", "iloc", "at", "iat", "str", "dt", "cat", "plot", "style")
 
@@ -139,6 +140,7 @@ def part_of(frame: Frame, rows: int | None, origin: str | None = None) -> Frame:
     return frame.with_columns(columns, rows=rows, origin=origin, parts=())
 
 
+@MODELS.attribute(Frame)
 def _frame_attribute(interpreter: Evaluator, frame: Frame, name: str) -> Value:
     if name == "columns":
         return columns_index(frame)
@@ -168,9 +170,6 @@ def _frame_attribute(interpreter: Evaluator, frame: Frame, name: str) -> Value:
     raise data_fault(message, "AttributeError", second="KeyError")
 
 
-ATTRIBUTES[Frame] = _frame_attribute
-
-
 def columns_index(frame: Frame) -> Items:
     """``frame.columns``."""
     if frame.complete:
@@ -187,6 +186,7 @@ def to_array(frame: Frame) -> Array:
     return Array(cells, (frame.rows, frame.width), origin=frame.origin)
 
 
+@MODELS.attribute(Series)
 def _series_attribute(interpreter: Evaluator, series: Series, name: str) -> Value:
     if name in ("values", "array"):
         return Array(series.cells, (series.rows,), origin=series.origin)
@@ -209,9 +209,6 @@ def _series_attribute(interpreter: Evaluator, series: Series, name: str) -> Valu
     if series.name is None or series.cells.kind == "object":
         return UNKNOWN
     raise api_fault(f"'Series' object has no attribute '{name}'", "AttributeError", second="KeyError")
-
-
-ATTRIBUTES[Series] = _series_attribute
 
 
 def _require_accessor(series: Series, name: str) -> None:

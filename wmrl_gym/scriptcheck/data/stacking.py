@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wmrl_gym.scriptcheck.calls import Call, models
 from wmrl_gym.scriptcheck.cells import Cells, merge_cells
 from wmrl_gym.scriptcheck.data.arrays import as_array
 from wmrl_gym.scriptcheck.faults import api_fault, shape_fault
+from wmrl_gym.scriptcheck.models import Call, Models
 from wmrl_gym.scriptcheck.values import UNKNOWN, Array, Const, Items, Value, constant
+
+MODELS = Models()
 
 if TYPE_CHECKING:
     pass
 
 
-@models(
+@MODELS.function(
     "numpy.hstack",
     "numpy.vstack",
     "numpy.concatenate",
@@ -90,7 +92,7 @@ def _require_stackable(shapes: list[tuple[int | None, ...]], axis: int) -> None:
                 raise shape_fault(message)
 
 
-@models("numpy.stack")
+@MODELS.function("numpy.stack")
 def _np_stack(call: Call) -> Value:
     source = call.first()
     parts = call.interpreter.elements(source) if source is not None else None

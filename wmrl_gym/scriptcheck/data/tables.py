@@ -6,12 +6,14 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from wmrl_gym.scriptcheck import cost
-from wmrl_gym.scriptcheck.calls import Call, models
 from wmrl_gym.scriptcheck.cells import Cells
 from wmrl_gym.scriptcheck.faults import data_fault
 from wmrl_gym.scriptcheck.inventory import Column, DataFile
 from wmrl_gym.scriptcheck.language.paths import absolute, path_text, require_file
+from wmrl_gym.scriptcheck.models import Call, Models
 from wmrl_gym.scriptcheck.values import Frame, Value, constant, constant_list
+
+MODELS = Models()
 
 if TYPE_CHECKING:
     pass
@@ -56,7 +58,7 @@ def frame_of(file: DataFile) -> Frame:
     return Frame(dict(_table(file)), rows=file.rows, origin=file.path)
 
 
-@models("pandas.read_csv", "pandas.read_table", "pandas.read_parquet")
+@MODELS.function("read_csv", "read_table", "read_parquet", of="pandas")
 def _read_csv(call: Call) -> Value:
     import pandas as pd
 

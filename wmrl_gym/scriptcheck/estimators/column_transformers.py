@@ -5,16 +5,16 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from wmrl_gym.scriptcheck.calls import Call, models
 from wmrl_gym.scriptcheck.cells import Cells, merge_cells
 from wmrl_gym.scriptcheck.data.dtypes import dtype_names, dtype_selected
 from wmrl_gym.scriptcheck.data.frames import select
 from wmrl_gym.scriptcheck.estimators.estimators import estimator_class
 from wmrl_gym.scriptcheck.estimators.features import features_of
-from wmrl_gym.scriptcheck.estimators.fitting import fit, fitter, transform, transformer
+from wmrl_gym.scriptcheck.estimators.fitting import fit, transform
 from wmrl_gym.scriptcheck.estimators.pipelines import step_name
 from wmrl_gym.scriptcheck.faults import api_fault, data_fault, shape_fault
 from wmrl_gym.scriptcheck.language.operators import type_name
+from wmrl_gym.scriptcheck.models import Call, Models
 from wmrl_gym.scriptcheck.values import (
     MISSING,
     UNKNOWN,
@@ -31,8 +31,10 @@ from wmrl_gym.scriptcheck.values import (
     constant_list,
 )
 
+MODELS = Models()
 
-@models("sklearn.compose.make_column_transformer")
+
+@MODELS.function("sklearn.compose.make_column_transformer")
 def _make_column_transformer(call: Call) -> Value:
     from sklearn.compose import ColumnTransformer
 
@@ -72,7 +74,7 @@ def _columns_wanted(frame: Frame, wanted: Value) -> list[Any] | str | None:
     return names
 
 
-@fitter("ColumnTransformer")
+@MODELS.fitter("ColumnTransformer")
 def _fit_columns(call: Call, estimator: Estimator, data: Value | None, target: Value | None) -> None:
     triples = estimator.params.get("transformers")
     estimator.fit = Fit(is_frame=isinstance(data, Frame))
@@ -136,7 +138,7 @@ def _taken(frame: Frame, columns: list[Any] | str) -> Value:
     return select(frame, columns)
 
 
-@transformer("ColumnTransformer")
+@MODELS.transformer("ColumnTransformer")
 def _transform_columns(call: Call, estimator: Estimator, data: Value | None, just_fitted: bool) -> Value:
     fitted = estimator.fit
     triples = estimator.params.get("transformers")

@@ -8,8 +8,8 @@ from typing import Any
 
 from wmrl_gym.scriptcheck.cells import Cells
 from wmrl_gym.scriptcheck.data.arrays import as_array
-from wmrl_gym.scriptcheck.evaluator import Evaluator
 from wmrl_gym.scriptcheck.faults import Fault, shape_fault
+from wmrl_gym.scriptcheck.models import Evaluator
 from wmrl_gym.scriptcheck.values import (
     Array,
     Estimator,

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from wmrl_gym.scriptcheck import installed
-from wmrl_gym.scriptcheck.calls import Call
 from wmrl_gym.scriptcheck.estimators.estimators import estimator_class, steps_of
-from wmrl_gym.scriptcheck.estimators.fitting import fit, fitter, predict, predictor
+from wmrl_gym.scriptcheck.estimators.fitting import fit, predict
 from wmrl_gym.scriptcheck.faults import Fault, api_fault, runtime_fault
+from wmrl_gym.scriptcheck.models import Call, Models
 from wmrl_gym.scriptcheck.values import (
     MISSING,
     UNKNOWN,
@@ -25,6 +25,8 @@ from wmrl_gym.scriptcheck.values import (
     constant,
 )
 from wmrl_gym.scriptcheck.verdicts import Check
+
+MODELS = Models()
 
 
 @contextmanager
@@ -57,7 +59,7 @@ def folds_of(value: Value | None) -> int | None:
     return 5
 
 
-@fitter("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV")
+@MODELS.fitter("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV")
 def _fit_search(call: Call, search: Estimator, data: Value | None, target: Value | None) -> None:
     inner = search.params.get("estimator")
     made = estimator_class(inner) if inner is not None else None
@@ -126,7 +128,7 @@ def check_scoring(value: Value | None) -> None:
         raise api_fault(message, "InvalidParameterError", second="ValueError", bases=("ValueError", "TypeError"))
 
 
-@predictor("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "TransformedTargetRegressor")
+@MODELS.predictor("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "TransformedTargetRegressor")
 def _predict_search(call: Call, search: Estimator, data: Value | None, method: str) -> Value:
     best = search.fit.parts.get("best") if search.fit is not None else None
     if not isinstance(best, Estimator):

@@ -7,7 +7,6 @@ import inspect
 import math
 from typing import Any
 
-from wmrl_gym.scriptcheck.calls import FUNCTIONS, Call, methods, models
 from wmrl_gym.scriptcheck.cells import Cells
 from wmrl_gym.scriptcheck.data.frames import few_rows, part_of
 from wmrl_gym.scriptcheck.estimators.features import features_of, target_of
@@ -15,6 +14,7 @@ from wmrl_gym.scriptcheck.estimators.fitting import fit, predictions
 from wmrl_gym.scriptcheck.estimators.parameters import function_violation, invalid_parameter
 from wmrl_gym.scriptcheck.estimators.searches import all_fits, check_scoring, folds_of, require_estimator
 from wmrl_gym.scriptcheck.faults import api_fault, shape_fault
+from wmrl_gym.scriptcheck.models import Call, Models
 from wmrl_gym.scriptcheck.values import (
     MISSING,
     NONE,
@@ -29,6 +29,8 @@ from wmrl_gym.scriptcheck.values import (
     Value,
     constant,
 )
+
+MODELS = Models()
 
 
 def check_function(call: Call, function: Any) -> None:
@@ -46,7 +48,7 @@ def check_function(call: Call, function: Any) -> None:
                 raise invalid_parameter(message)
 
 
-@models("sklearn.model_selection.train_test_split")
+@MODELS.function("sklearn.model_selection.train_test_split")
 def _train_test_split(call: Call) -> Value:
     from sklearn.model_selection import train_test_split
 
@@ -100,11 +102,7 @@ def _portion(value: Value, rows: int | None) -> Value:
     return UNKNOWN
 
 
-@models(
-    "sklearn.model_selection.cross_val_score",
-    "sklearn.model_selection.cross_validate",
-    "sklearn.model_selection.cross_val_predict",
-)
+@MODELS.function("cross_val_score", "cross_validate", "cross_val_predict", of="sklearn.model_selection")
 def _cross_validation(call: Call) -> Value:
     import sklearn.model_selection as module
 
@@ -129,7 +127,7 @@ def _cross_validation(call: Call) -> Value:
     return Array(Cells("float", missing=None), (folds,))
 
 
-@methods(Instance, "split")
+@MODELS.method(Instance, "split")
 def _split(call: Call, splitter: Instance) -> Value:
     if not splitter.cls.__module__.startswith("sklearn.model_selection"):
         return UNKNOWN
@@ -149,7 +147,7 @@ def _split(call: Call, splitter: Instance) -> Value:
 _SPLITTERS = ("KFold", "StratifiedKFold", "ShuffleSplit", "StratifiedShuffleSplit", "TimeSeriesSplit")
 
 
-@models(*(f"sklearn.model_selection.{name}" for name in _SPLITTERS))
+@MODELS.function(*_SPLITTERS, of="sklearn.model_selection")
 def _splitter(call: Call) -> Value:
     import sklearn.model_selection as module
 
@@ -189,6 +187,7 @@ _NUMBER_METRICS = (
 _OTHER_METRICS = ("roc_auc_score", "log_loss", "average_precision_score", "confusion_matrix", "classification_report")
 
 
+@MODELS.function(*_LABEL_METRICS, *_NUMBER_METRICS, *_OTHER_METRICS, of="sklearn.metrics")
 def _metric(call: Call) -> Value:
     import sklearn.metrics as module
 
@@ -238,22 +237,18 @@ def _check_kinds(call: Call, truth: Cells, guess: Cells) -> None:
         raise shape_fault("Input contains NaN.", second="TypeError")
 
 
-for _name in (*_LABEL_METRICS, *_NUMBER_METRICS, *_OTHER_METRICS):
-    FUNCTIONS[f"sklearn.metrics.{_name}"] = _metric
-
-
-@models("sklearn.base.clone")
+@MODELS.function("sklearn.base.clone")
 def _clone(call: Call) -> Value:
     estimator = require_estimator(call.first())
     return estimator.clone() if estimator is not None else UNKNOWN
 
 
-@models("sklearn.utils.shuffle", "sklearn.utils.resample")
+@MODELS.function("shuffle", "resample", of="sklearn.utils")
 def _shuffle(call: Call) -> Value:
     out = [_portion(arg, call.interpreter.length(arg)) for arg in call.args]
     return out[0] if len(out) == 1 else Items("list", out)
 
 
-@models("sklearn.set_config", "sklearn.utils.class_weight.compute_class_weight")
+@MODELS.function("sklearn.set_config", "sklearn.utils.class_weight.compute_class_weight")
 def _nothing(call: Call) -> Value:
     return NONE if call.callee == "set_config" else UNKNOWN

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from wmrl_gym.scriptcheck.calls import Call
 from wmrl_gym.scriptcheck.cells import Cells
 from wmrl_gym.scriptcheck.estimators.features import (
     Features,
@@ -15,10 +14,13 @@ from wmrl_gym.scriptcheck.estimators.features import (
     features_of,
     text_in,
 )
-from wmrl_gym.scriptcheck.estimators.fitting import check_again, fitter, remember, transformer
+from wmrl_gym.scriptcheck.estimators.fitting import check_again, remember
 from wmrl_gym.scriptcheck.faults import Fault, shape_fault
 from wmrl_gym.scriptcheck.language.builtin_functions import apply
+from wmrl_gym.scriptcheck.models import Call, Models
 from wmrl_gym.scriptcheck.values import UNKNOWN, Array, Estimator, Fit, Function, Real, Unknown, Value
+
+MODELS = Models()
 
 if TYPE_CHECKING:
     pass
@@ -41,7 +43,7 @@ def array_like(features: Features, cells: Cells, width: int | None, **facts: obj
 # Scaling
 
 
-@transformer(
+@MODELS.transformer(
     "StandardScaler",
     "MinMaxScaler",
     "MaxAbsScaler",
@@ -70,7 +72,7 @@ def _cannot_center() -> Fault:
     return shape_fault(message, second="TypeError")
 
 
-@fitter("StandardScaler")
+@MODELS.fitter("StandardScaler")
 def _fit_scaler(call: Call, estimator: Estimator, data: Value | None, target: Value | None) -> None:
 
     features = features_of(call.interpreter, data)
@@ -84,7 +86,7 @@ def _fit_scaler(call: Call, estimator: Estimator, data: Value | None, target: Va
 # Missing values
 
 
-@fitter("SimpleImputer")
+@MODELS.fitter("SimpleImputer")
 def _fit_imputer(call: Call, estimator: Estimator, data: Value | None, target: Value | None) -> None:
     features = features_of(call.interpreter, data)
     if features is not None:
@@ -102,7 +104,7 @@ def _fit_imputer(call: Call, estimator: Estimator, data: Value | None, target: V
     remember(estimator, features, None)
 
 
-@transformer("SimpleImputer", "KNNImputer", "IterativeImputer")
+@MODELS.transformer("SimpleImputer", "KNNImputer", "IterativeImputer")
 def _impute(call: Call, estimator: Estimator, data: Value | None, just_fitted: bool) -> Value:
     features = features_of(call.interpreter, data)
     if features is None:
@@ -124,7 +126,7 @@ def _impute(call: Call, estimator: Estimator, data: Value | None, just_fitted: b
 # Text
 
 
-@transformer("TfidfTransformer", "Binarizer", "VarianceThreshold")
+@MODELS.transformer("TfidfTransformer", "Binarizer", "VarianceThreshold")
 def _same_kind(call: Call, estimator: Estimator, data: Value | None, just_fitted: bool) -> Value:
     features = checked_features(call, estimator, data, just_fitted)
     if features is None:
@@ -138,7 +140,7 @@ def _same_kind(call: Call, estimator: Estimator, data: Value | None, just_fitted
 # Dimensions
 
 
-@transformer("FunctionTransformer")
+@MODELS.transformer("FunctionTransformer")
 def _function(call: Call, estimator: Estimator, data: Value | None, just_fitted: bool) -> Value:
     function = estimator.params.get("func")
     if isinstance(function, Function | Real) and data is not None and not isinstance(data, Unknown):
@@ -146,6 +148,6 @@ def _function(call: Call, estimator: Estimator, data: Value | None, just_fitted:
     return data if function is None and data is not None else UNKNOWN
 
 
-@fitter("FunctionTransformer")
+@MODELS.fitter("FunctionTransformer")
 def _fit_function(call: Call, estimator: Estimator, data: Value | None, target: Value | None) -> None:
     estimator.fit = Fit()

@@ -6,10 +6,10 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from wmrl_gym.scriptcheck import cost
-from wmrl_gym.scriptcheck.calls import Call
 from wmrl_gym.scriptcheck.cells import Cells
-from wmrl_gym.scriptcheck.estimators.fitting import fitter, next_basis, transformer
+from wmrl_gym.scriptcheck.estimators.fitting import next_basis
 from wmrl_gym.scriptcheck.faults import api_fault, shape_fault
+from wmrl_gym.scriptcheck.models import Call, Models
 from wmrl_gym.scriptcheck.values import (
     Array,
     Const,
@@ -23,11 +23,13 @@ from wmrl_gym.scriptcheck.values import (
     constant,
 )
 
+MODELS = Models()
+
 if TYPE_CHECKING:
     pass
 
 
-@fitter("TfidfVectorizer", "CountVectorizer", "HashingVectorizer")
+@MODELS.fitter("TfidfVectorizer", "CountVectorizer", "HashingVectorizer")
 def _fit_vectorizer(call: Call, estimator: Estimator, data: Value | None, target: Value | None) -> None:
     documents = _documents(call, data)
     cells = documents.cells if documents is not None else Cells()
@@ -67,7 +69,7 @@ def _documents(call: Call, data: Value | None) -> Series | None:
     return data
 
 
-@transformer("TfidfVectorizer", "CountVectorizer", "HashingVectorizer")
+@MODELS.transformer("TfidfVectorizer", "CountVectorizer", "HashingVectorizer")
 def _vectorize(call: Call, estimator: Estimator, data: Value | None, just_fitted: bool) -> Value:
     documents = _documents(call, data)
     if not just_fitted and documents is not None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from wmrl_gym.scriptcheck.calls import ATTRIBUTES, SUBSCRIPTS, Call
 from wmrl_gym.scriptcheck.cells import Cells
-from wmrl_gym.scriptcheck.evaluator import Evaluator
 from wmrl_gym.scriptcheck.faults import runtime_fault
 from wmrl_gym.scriptcheck.language.operators import pieces
 from wmrl_gym.scriptcheck.limits import TooLarge, bounded_format, method_too_large, too_large
+from wmrl_gym.scriptcheck.models import Call, Evaluator, Models
 from wmrl_gym.scriptcheck.values import (
     MISSING,
     UNKNOWN,
@@ -20,7 +19,10 @@ from wmrl_gym.scriptcheck.values import (
     strings,
 )
 
+MODELS = Models()
 
+
+@MODELS.attribute(Const)
 def _const_attribute(interpreter: Evaluator, value: Const, name: str) -> Value:
     try:
         found = getattr(value.value, name)
@@ -33,9 +35,7 @@ def _const_attribute(interpreter: Evaluator, value: Const, name: str) -> Value:
     return interpreter.wrap(found, name)
 
 
-ATTRIBUTES[Const] = _const_attribute
-
-
+@MODELS.subscript(Const)
 def _const_subscript(interpreter: Evaluator, value: Const, key: Value) -> Value:
     if value.value is None or isinstance(value.value, bool | int | float):
         raise runtime_fault(f"'{type(value.value).__name__}' object is not subscriptable", "TypeError")
@@ -46,9 +46,6 @@ def _const_subscript(interpreter: Evaluator, value: Const, key: Value) -> Value:
         except (IndexError, TypeError) as error:
             raise runtime_fault(str(error), type(error).__name__) from None
     return UNKNOWN
-
-
-SUBSCRIPTS[Const] = _const_subscript
 
 
 def call_constant_method(call: Call, value: Const, name: str) -> Value:
@@ -100,6 +97,7 @@ def _format(call: Call, template: str) -> Value:
     return Text(tuple(parts))
 
 
+@MODELS.attribute(Text)
 def _text_attribute(interpreter: Evaluator, value: Text, name: str) -> Value:
     from pathlib import PosixPath
 
@@ -109,9 +107,6 @@ def _text_attribute(interpreter: Evaluator, value: Text, name: str) -> Value:
     if value.is_path and name in ("name", "stem", "suffix", "parent", "parts", "parents"):
         return _path_part(value, name)
     return Bound(value, name)
-
-
-ATTRIBUTES[Text] = _text_attribute
 
 
 def _path_part(value: Text, name: str) -> Value:
@@ -125,6 +120,7 @@ def _path_part(value: Text, name: str) -> Value:
     return Text((str(found),), is_path=True) if name == "parent" else UNKNOWN
 
 
+@MODELS.attribute(Scalar)
 def _scalar_attribute(interpreter: Evaluator, value: Scalar, name: str) -> Value:
     python_type = {"int": int, "float": float, "str": str, "bool": bool}.get(value.cells.kind)
     import numpy as np
@@ -136,15 +132,10 @@ def _scalar_attribute(interpreter: Evaluator, value: Scalar, name: str) -> Value
     return Bound(value, name)
 
 
-ATTRIBUTES[Scalar] = _scalar_attribute
-
-
+@MODELS.subscript(Scalar)
 def _scalar_subscript(interpreter: Evaluator, value: Scalar, key: Value) -> Value:
     if value.cells.kind in ("int", "float", "bool"):
         if value.cells.missing is None:
             return UNKNOWN
         raise runtime_fault(f"'{value.cells.kind}' object is not subscriptable", "TypeError", confidence=0.8)
     return Scalar(Cells(value.cells.kind, missing=False)) if value.cells.kind == "str" else UNKNOWN
-
-
-SUBSCRIPTS[Scalar] = _scalar_subscript

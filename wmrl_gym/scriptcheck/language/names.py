@@ -9,7 +9,7 @@ import functools
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from wmrl_gym.scriptcheck.calls import Call, bind_arguments
+from wmrl_gym.scriptcheck.arguments import bind_arguments
 from wmrl_gym.scriptcheck.faults import name_fault
 from wmrl_gym.scriptcheck.scope import Scope, State
 from wmrl_gym.scriptcheck.values import UNKNOWN, Const, Dict, Function, Items, Real, Value
@@ -124,9 +124,8 @@ class Names(ABC):
     ) -> None:
         """Bind a call's arguments to the parameters of a function of the script."""
         spec = function.node.args
-        call = Call(self, function.node, args, kwargs, open_ended=open_ended)  # type: ignore[arg-type]
         parameters = parameters_of(function.node)
-        bound = bind_arguments(call, list(parameters), f"{function.name}() ")
+        bound = bind_arguments(args, kwargs, parameters, f"{function.name}() ", open_ended=open_ended)
         for parameter in parameters:
             scope.names[parameter.name] = bound.get(parameter.name, function.defaults.get(parameter.name, UNKNOWN))
         if spec.vararg is not None:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 from wmrl_gym.scriptcheck.cells import NUMERIC, Cells, merge_cells
-from wmrl_gym.scriptcheck.evaluator import Evaluator
 from wmrl_gym.scriptcheck.faults import runtime_fault, shape_fault
 from wmrl_gym.scriptcheck.limits import (
     MAX_ITEMS,
@@ -18,6 +17,7 @@ from wmrl_gym.scriptcheck.limits import (
     too_large_to_add,
     too_large_to_multiply,
 )
+from wmrl_gym.scriptcheck.models import Evaluator
 from wmrl_gym.scriptcheck.scope import scalar_cells
 from wmrl_gym.scriptcheck.values import (
     MISSING,

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from wmrl_gym.scriptcheck import installed
-from wmrl_gym.scriptcheck.calls import ATTRIBUTES, FUNCTIONS, METHODS, STORES, SUBSCRIPTS, Call
 from wmrl_gym.scriptcheck.cells import Cells
 from wmrl_gym.scriptcheck.faults import AnalysisLimit, Fault, api_fault, runtime_fault
 from wmrl_gym.scriptcheck.language.containers import element, elements, extend, length
 from wmrl_gym.scriptcheck.language.names import SUBMISSION_PATH, Names
 from wmrl_gym.scriptcheck.limits import tick
+from wmrl_gym.scriptcheck.models import Call, Models
 from wmrl_gym.scriptcheck.overview import Overview
 from wmrl_gym.scriptcheck.scope import Scope, State, join_values, scalar_cells
 from wmrl_gym.scriptcheck.values import (
@@ -53,7 +53,11 @@ class Dispatch(Names):
     deepest = 8
     """Calls nested deeper than this are not followed."""
 
-    def __init__(self, overview: Overview | None, budget_seconds: float = 20.0, memory_mb: float = 2048.0) -> None:
+    def __init__(
+        self, models: Models, overview: Overview | None, budget_seconds: float = 20.0, memory_mb: float = 2048.0
+    ) -> None:
+        self.models = models
+        """What functions, methods and classes mean."""
         self.overview = overview
         self.budget_seconds = budget_seconds
         self.memory_limit_mb = memory_mb
@@ -106,17 +110,17 @@ class Dispatch(Names):
 
     def attribute(self, value: Value, name: str) -> Value:
         """``value.name``."""
-        model = ATTRIBUTES.get(type(value))
+        model = self.models.attributes.get(type(value))
         return UNKNOWN if model is None else model(self, value, name)  # type: ignore[arg-type]
 
     def subscript(self, value: Value, key: Value) -> Value:
         """``value[key]``."""
-        model = SUBSCRIPTS.get(type(value))
+        model = self.models.subscripts.get(type(value))
         return UNKNOWN if model is None else model(self, value, key)  # type: ignore[arg-type]
 
     def store(self, value: Value, key: Value, item: Value) -> None:
         """``value[key] = item``."""
-        model = STORES.get(type(value))
+        model = self.models.stores.get(type(value))
         if model is not None:
             model(self, value, key, item)  # type: ignore[arg-type]
         elif isinstance(value, Const) and isinstance(value.value, str | int | float | None | tuple):
@@ -164,7 +168,7 @@ class Dispatch(Names):
 
     def _call_method(self, method: Bound, call: Call) -> Value:
         call.callee = method.name.rpartition(".")[2]
-        model = METHODS.get((type(method.receiver), method.name))
+        model = self.models.methods.get((type(method.receiver), method.name))
         if model is not None:
             return model(call, method.receiver)
 
@@ -176,7 +180,7 @@ class Dispatch(Names):
         if not callable(function.obj):
             raise api_fault(f"'{type(function.obj).__name__}' object is not callable")
         call.module, _, call.callee = function.name.rpartition(".")
-        model = FUNCTIONS.get(function.name)
+        model = self.models.functions.get(function.name)
         if model is not None:
             return model(call)
 

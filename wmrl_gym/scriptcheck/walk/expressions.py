@@ -1,6 +1,6 @@
 """Abstract interpretation, expressions: literals, names, attributes, calls, comprehensions.
 
-What operators, attributes and calls *mean* for a given kind of value is registered by the modules on containers,
+What operators, attributes and calls *mean* for a given kind of value is offered by the modules on containers,
 frames, arrays and estimators; here is only the order in which Python evaluates things.
 """
 
@@ -10,11 +10,11 @@ import ast
 from abc import abstractmethod
 from typing import Any
 
-from wmrl_gym.scriptcheck.calls import Call
 from wmrl_gym.scriptcheck.cells import Cells
 from wmrl_gym.scriptcheck.faults import Fault, runtime_fault
 from wmrl_gym.scriptcheck.language.operators import binary, compare, unary
 from wmrl_gym.scriptcheck.limits import MAX_ITEMS, MAX_TEXT, too_wide
+from wmrl_gym.scriptcheck.models import Call
 from wmrl_gym.scriptcheck.scope import Scope, join_values, scalar_cells
 from wmrl_gym.scriptcheck.values import (
     NONE,
