@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING
 
 from wmrl_gym.scriptcheck import cost
 from wmrl_gym.scriptcheck.cells import Cells, merge_cells
@@ -27,9 +26,6 @@ from wmrl_gym.scriptcheck.values import (
 )
 
 MODELS = Models()
-
-if TYPE_CHECKING:
-    pass
 
 
 @MODELS.function("array", "asarray", "asanyarray", "ascontiguousarray", of="numpy")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING
 
 from wmrl_gym.scriptcheck import cost
 from wmrl_gym.scriptcheck.cells import Cells
@@ -15,9 +14,6 @@ from wmrl_gym.scriptcheck.models import Call, Models
 from wmrl_gym.scriptcheck.values import NONE, UNKNOWN, Array, Items, Scalar, Value, constant
 
 MODELS = Models()
-
-if TYPE_CHECKING:
-    pass
 
 
 def constant_shape(call: Call, value: Value | None) -> Shape:

@@ -186,15 +186,3 @@ def _array_store(interpreter: Evaluator, array: Array, key: Value, item: Value) 
     array.cells = cells if whole or fresh else merge_cells([array.cells, cells])
     if not whole and array.cells.missing:
         array.cells = dataclasses.replace(array.cells, missing=None)
-
-
-# Shapes
-
-
-# Making
-
-
-# Stacking
-
-
-# Functions

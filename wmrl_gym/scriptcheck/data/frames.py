@@ -222,9 +222,3 @@ def _require_accessor(series: Series, name: str) -> None:
     if name == "cat" and kind in ("int", "float", "bool", "str", "datetime"):
         message = "Can only use .cat accessor with a 'category' dtype"
         raise shape_fault(message, "AttributeError", second="TypeError")
-
-
-# Reading by index
-
-
-# Writing by index

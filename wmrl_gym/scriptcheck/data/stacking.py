@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from wmrl_gym.scriptcheck.cells import Cells, merge_cells
 from wmrl_gym.scriptcheck.data.arrays import as_array
 from wmrl_gym.scriptcheck.faults import api_fault, shape_fault
@@ -11,9 +9,6 @@ from wmrl_gym.scriptcheck.models import Call, Models
 from wmrl_gym.scriptcheck.values import UNKNOWN, Array, Const, Items, Value, constant
 
 MODELS = Models()
-
-if TYPE_CHECKING:
-    pass
 
 
 @MODELS.function(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wmrl_gym.scriptcheck import cost
 from wmrl_gym.scriptcheck.cells import Cells
@@ -14,9 +14,6 @@ from wmrl_gym.scriptcheck.models import Call, Models
 from wmrl_gym.scriptcheck.values import Frame, Value, constant, constant_list
 
 MODELS = Models()
-
-if TYPE_CHECKING:
-    pass
 
 
 def column_cells(column: Column, file: DataFile) -> Cells:

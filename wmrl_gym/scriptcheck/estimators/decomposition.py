@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from wmrl_gym.scriptcheck import cost
 from wmrl_gym.scriptcheck.estimators.features import Features, check_features, features_of
@@ -14,9 +13,6 @@ from wmrl_gym.scriptcheck.models import Call, Models
 from wmrl_gym.scriptcheck.values import UNKNOWN, Estimator, Real, Value, constant
 
 MODELS = Models()
-
-if TYPE_CHECKING:
-    pass
 
 
 @MODELS.transformer(
@@ -48,7 +44,6 @@ def _decompose(call: Call, estimator: Estimator, data: Value | None, just_fitted
 
 @MODELS.fitter("PCA")
 def _fit_pca(call: Call, estimator: Estimator, data: Value | None, target: Value | None) -> None:
-
     features = features_of(call.interpreter, data)
     if features is not None:
         check_features(features, estimator.cls)
@@ -108,7 +103,6 @@ def _selected(call: Call, estimator: Estimator, data: Value | None, just_fitted:
 
 @MODELS.fitter("SelectKBest", "SelectPercentile")
 def _fit_selection(call: Call, estimator: Estimator, data: Value | None, target: Value | None) -> None:
-
     features = features_of(call.interpreter, data)
     score = estimator.params.get("score_func")
     if features is not None:

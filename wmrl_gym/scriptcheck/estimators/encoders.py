@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 from wmrl_gym.scriptcheck import cost
 from wmrl_gym.scriptcheck.cells import Cells
@@ -21,9 +20,6 @@ from wmrl_gym.scriptcheck.models import Call, Models
 from wmrl_gym.scriptcheck.values import UNKNOWN, Array, Estimator, Value, constant
 
 MODELS = Models()
-
-if TYPE_CHECKING:
-    pass
 
 
 def _categories(features: Features) -> int | None:

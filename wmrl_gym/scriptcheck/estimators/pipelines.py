@@ -171,7 +171,7 @@ def _transform_pipeline(call: Call, pipeline: Estimator, data: Value | None, jus
     return current or UNKNOWN
 
 
-# Columns
+# Unions
 
 
 @MODELS.fitter("FeatureUnion")

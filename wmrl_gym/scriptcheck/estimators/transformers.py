@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 from wmrl_gym.scriptcheck.cells import Cells
 from wmrl_gym.scriptcheck.estimators.features import (
@@ -21,9 +20,6 @@ from wmrl_gym.scriptcheck.models import Call, Models
 from wmrl_gym.scriptcheck.values import UNKNOWN, Array, Estimator, Fit, Function, Real, Unknown, Value
 
 MODELS = Models()
-
-if TYPE_CHECKING:
-    pass
 
 
 def checked_features(call: Call, estimator: Estimator, data: Value | None, just_fitted: bool) -> Features | None:
@@ -74,7 +70,6 @@ def _cannot_center() -> Fault:
 
 @MODELS.fitter("StandardScaler")
 def _fit_scaler(call: Call, estimator: Estimator, data: Value | None, target: Value | None) -> None:
-
     features = features_of(call.interpreter, data)
     if features is not None:
         check_features(features, estimator.cls)
@@ -120,10 +115,7 @@ def _impute(call: Call, estimator: Estimator, data: Value | None, just_fitted: b
     return array_like(features, cells, width, sparse=features.sparse)
 
 
-# Categories
-
-
-# Text
+# Kinds kept
 
 
 @MODELS.transformer("TfidfTransformer", "Binarizer", "VarianceThreshold")
@@ -137,7 +129,7 @@ def _same_kind(call: Call, estimator: Estimator, data: Value | None, just_fitted
     return array_like(features, cells, width, sparse=features.sparse, basis=basis)
 
 
-# Dimensions
+# Functions
 
 
 @MODELS.transformer("FunctionTransformer")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 from wmrl_gym.scriptcheck import cost
 from wmrl_gym.scriptcheck.cells import Cells
@@ -24,9 +23,6 @@ from wmrl_gym.scriptcheck.values import (
 )
 
 MODELS = Models()
-
-if TYPE_CHECKING:
-    pass
 
 
 @MODELS.fitter("TfidfVectorizer", "CountVectorizer", "HashingVectorizer")

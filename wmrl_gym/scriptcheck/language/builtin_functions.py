@@ -324,5 +324,4 @@ def _input(call: Call) -> Value:
 
 @MODELS.function("builtins.open")
 def _open(call: Call) -> Value:
-
     return open_file(call)

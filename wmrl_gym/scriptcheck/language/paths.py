@@ -246,9 +246,6 @@ def _effect(call: Call) -> Value:
     return NONE
 
 
-# Tables
-
-
 # Writing
 
 
@@ -296,6 +293,3 @@ def _other_write(call: Call) -> Value:
             line = getattr(call.node, "lineno", 0)
             call.interpreter.state.writes.append(Write(SUBMISSION_PATH, line, UNKNOWN, index=None))
     return NONE
-
-
-# Images

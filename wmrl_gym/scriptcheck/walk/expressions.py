@@ -168,7 +168,6 @@ class Expressions(Dispatch):
         return value if certain else UNKNOWN
 
     def _on_unaryop(self, node: ast.UnaryOp) -> Value:
-
         return unary(self, node.op, self.eval(node.operand))
 
     def _on_binop(self, node: ast.BinOp) -> Value:
@@ -179,7 +178,6 @@ class Expressions(Dispatch):
         return binary(self, operator, left, right)
 
     def _on_compare(self, node: ast.Compare) -> Value:
-
         left, result = self.eval(node.left), UNKNOWN
         for operator, right_node in zip(node.ops, node.comparators, strict=True):
             right = self.eval(right_node)

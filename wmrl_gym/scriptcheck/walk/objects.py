@@ -279,7 +279,6 @@ def call_unmodelled(call: Call, function: Real) -> Value:
 
 
 def _make(call: Call, cls: type, name: str) -> Value:
-
     if is_estimator(cls):
         return construct(call, cls)
     if issubclass(cls, BaseException):
