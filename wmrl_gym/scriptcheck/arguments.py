@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wmrl_gym.scriptcheck.faults import api_fault
-from wmrl_gym.scriptcheck.values import Value
+from wmrl_gym.scriptcheck.values.scalars import Value
 
 
 def callable_name(target: Any) -> str:

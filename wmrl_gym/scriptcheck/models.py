@@ -17,7 +17,9 @@ from wmrl_gym.scriptcheck.arguments import bind_arguments, callable_name
 from wmrl_gym.scriptcheck.faults import Fault
 from wmrl_gym.scriptcheck.overview import Overview
 from wmrl_gym.scriptcheck.scope import State
-from wmrl_gym.scriptcheck.values import MISSING, Estimator, Function, Value, constant
+from wmrl_gym.scriptcheck.values.estimators import Estimator
+from wmrl_gym.scriptcheck.values.objects import Function, constant
+from wmrl_gym.scriptcheck.values.scalars import MISSING, Value
 
 
 class Evaluator(Protocol):

@@ -13,17 +13,9 @@ from wmrl_gym.scriptcheck.data.dtypes import cast, dtype_kind
 from wmrl_gym.scriptcheck.faults import shape_fault
 from wmrl_gym.scriptcheck.models import Call, Models
 from wmrl_gym.scriptcheck.scope import scalar_cells
-from wmrl_gym.scriptcheck.values import (
-    MISSING,
-    UNKNOWN,
-    Array,
-    Frame,
-    Items,
-    Scalar,
-    Series,
-    Value,
-    constant,
-)
+from wmrl_gym.scriptcheck.values.data import Array, Frame, Series
+from wmrl_gym.scriptcheck.values.objects import Items, constant
+from wmrl_gym.scriptcheck.values.scalars import MISSING, UNKNOWN, Scalar, Value
 
 MODELS = Models()
 

@@ -11,7 +11,9 @@ from wmrl_gym.scriptcheck.data.arrays import Shape, as_array
 from wmrl_gym.scriptcheck.data.dtypes import cast, dtype_kind
 from wmrl_gym.scriptcheck.faults import api_fault, shape_fault
 from wmrl_gym.scriptcheck.models import Call, Models
-from wmrl_gym.scriptcheck.values import NONE, UNKNOWN, Array, Items, Scalar, Value, constant
+from wmrl_gym.scriptcheck.values.data import Array
+from wmrl_gym.scriptcheck.values.objects import Items, constant
+from wmrl_gym.scriptcheck.values.scalars import NONE, UNKNOWN, Scalar, Value
 
 MODELS = Models()
 

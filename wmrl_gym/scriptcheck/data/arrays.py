@@ -11,18 +11,9 @@ from wmrl_gym.scriptcheck.data.frames import count, dtype_of, row_slice, to_arra
 from wmrl_gym.scriptcheck.faults import api_fault, shape_fault
 from wmrl_gym.scriptcheck.models import Evaluator, Models
 from wmrl_gym.scriptcheck.scope import scalar_cells
-from wmrl_gym.scriptcheck.values import (
-    UNKNOWN,
-    Array,
-    Bound,
-    Frame,
-    Instance,
-    Items,
-    Scalar,
-    Series,
-    Value,
-    constant,
-)
+from wmrl_gym.scriptcheck.values.data import Array, Frame, Series
+from wmrl_gym.scriptcheck.values.objects import Bound, Instance, Items, constant
+from wmrl_gym.scriptcheck.values.scalars import UNKNOWN, Scalar, Value
 
 MODELS = Models()
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from wmrl_gym.scriptcheck.cells import TEXTUAL, Cells
 from wmrl_gym.scriptcheck.faults import shape_fault
-from wmrl_gym.scriptcheck.values import MISSING, NONE, Items, Real, Value, constant
+from wmrl_gym.scriptcheck.values.objects import Items, Real, constant
+from wmrl_gym.scriptcheck.values.scalars import MISSING, NONE, Value
 
 
 def dtype_kind(value: Value | None) -> str | None:

@@ -14,19 +14,9 @@ from wmrl_gym.scriptcheck.faults import shape_fault
 from wmrl_gym.scriptcheck.language.builtin_functions import apply
 from wmrl_gym.scriptcheck.models import Call, Models
 from wmrl_gym.scriptcheck.scope import scalar_cells
-from wmrl_gym.scriptcheck.values import (
-    NONE,
-    UNKNOWN,
-    Const,
-    Dict,
-    Frame,
-    Function,
-    Items,
-    Scalar,
-    Series,
-    Value,
-    constant,
-)
+from wmrl_gym.scriptcheck.values.data import Frame, Series
+from wmrl_gym.scriptcheck.values.objects import Dict, Function, Items, constant
+from wmrl_gym.scriptcheck.values.scalars import NONE, UNKNOWN, Const, Scalar, Value
 
 MODELS = Models()
 frame_method = functools.partial(MODELS.method, Frame, bind=bind_pandas)

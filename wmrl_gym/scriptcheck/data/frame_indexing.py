@@ -19,21 +19,9 @@ from wmrl_gym.scriptcheck.data.frames import (
 from wmrl_gym.scriptcheck.faults import Fault, data_fault, runtime_fault, shape_fault
 from wmrl_gym.scriptcheck.models import Evaluator, Models
 from wmrl_gym.scriptcheck.scope import scalar_cells
-from wmrl_gym.scriptcheck.values import (
-    MISSING,
-    UNKNOWN,
-    Array,
-    Bound,
-    Const,
-    Dict,
-    Frame,
-    GroupBy,
-    Items,
-    Scalar,
-    Series,
-    Value,
-    constant,
-)
+from wmrl_gym.scriptcheck.values.data import Array, Frame, GroupBy, Series
+from wmrl_gym.scriptcheck.values.objects import Bound, Dict, Items, constant
+from wmrl_gym.scriptcheck.values.scalars import MISSING, UNKNOWN, Const, Scalar, Value
 
 MODELS = Models()
 

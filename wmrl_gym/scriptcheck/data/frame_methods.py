@@ -25,18 +25,9 @@ from wmrl_gym.scriptcheck.language.names import WORKING_DIRECTORY
 from wmrl_gym.scriptcheck.language.paths import absolute, path_text
 from wmrl_gym.scriptcheck.models import Call, Models
 from wmrl_gym.scriptcheck.scope import Write
-from wmrl_gym.scriptcheck.values import (
-    MISSING,
-    NONE,
-    UNKNOWN,
-    Dict,
-    Frame,
-    Function,
-    Items,
-    Value,
-    constant,
-    constant_list,
-)
+from wmrl_gym.scriptcheck.values.data import Frame
+from wmrl_gym.scriptcheck.values.objects import Dict, Function, Items, constant, constant_list
+from wmrl_gym.scriptcheck.values.scalars import MISSING, NONE, UNKNOWN, Value
 
 MODELS = Models()
 frame_method = functools.partial(MODELS.method, Frame, bind=bind_pandas)

@@ -10,18 +10,9 @@ from typing import Any
 from wmrl_gym.scriptcheck.cells import Cells
 from wmrl_gym.scriptcheck.faults import Fault, api_fault, data_fault, shape_fault
 from wmrl_gym.scriptcheck.models import Evaluator, Models
-from wmrl_gym.scriptcheck.values import (
-    UNKNOWN,
-    Array,
-    Bound,
-    Const,
-    Frame,
-    Items,
-    Scalar,
-    Series,
-    Value,
-    strings,
-)
+from wmrl_gym.scriptcheck.values.data import Array, Frame, Series
+from wmrl_gym.scriptcheck.values.objects import Bound, Items, strings
+from wmrl_gym.scriptcheck.values.scalars import UNKNOWN, Const, Scalar, Value
 
 MODELS = Models()
 

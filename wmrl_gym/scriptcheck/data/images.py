@@ -13,7 +13,8 @@ from wmrl_gym.scriptcheck.inventory import DataFile
 from wmrl_gym.scriptcheck.language.names import DATA_DIR
 from wmrl_gym.scriptcheck.language.paths import absolute, path_text, require_file, require_pattern
 from wmrl_gym.scriptcheck.models import Call, Evaluator, Models
-from wmrl_gym.scriptcheck.values import UNKNOWN, Const, Instance, Items, Scalar, Text, Value, constant
+from wmrl_gym.scriptcheck.values.objects import Instance, Items, constant
+from wmrl_gym.scriptcheck.values.scalars import UNKNOWN, Const, Scalar, Text, Value
 
 MODELS = Models()
 

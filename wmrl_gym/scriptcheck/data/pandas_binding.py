@@ -8,7 +8,9 @@ import inspect
 from typing import Any
 
 from wmrl_gym.scriptcheck.models import Call
-from wmrl_gym.scriptcheck.values import MISSING, NONE, Frame, Series, Value, constant, constant_list
+from wmrl_gym.scriptcheck.values.data import Frame, Series
+from wmrl_gym.scriptcheck.values.objects import constant, constant_list
+from wmrl_gym.scriptcheck.values.scalars import MISSING, NONE, Value
 
 
 @functools.lru_cache(maxsize=2048)

@@ -12,20 +12,9 @@ from wmrl_gym.scriptcheck.data.pandas_binding import names_of
 from wmrl_gym.scriptcheck.faults import runtime_fault, shape_fault
 from wmrl_gym.scriptcheck.models import Call, Evaluator, Models
 from wmrl_gym.scriptcheck.scope import scalar_cells
-from wmrl_gym.scriptcheck.values import (
-    UNKNOWN,
-    Array,
-    Const,
-    Dict,
-    Frame,
-    Items,
-    Scalar,
-    Series,
-    Unknown,
-    Value,
-    constant,
-    constant_list,
-)
+from wmrl_gym.scriptcheck.values.data import Array, Frame, Series
+from wmrl_gym.scriptcheck.values.objects import Dict, Items, constant, constant_list
+from wmrl_gym.scriptcheck.values.scalars import UNKNOWN, Const, Scalar, Unknown, Value
 
 MODELS = Models()
 

@@ -16,20 +16,9 @@ from wmrl_gym.scriptcheck.language.builtin_functions import apply
 from wmrl_gym.scriptcheck.language.paths import absolute, path_text
 from wmrl_gym.scriptcheck.models import Call, Models
 from wmrl_gym.scriptcheck.scope import Write, scalar_cells
-from wmrl_gym.scriptcheck.values import (
-    MISSING,
-    NONE,
-    UNKNOWN,
-    Array,
-    Dict,
-    Frame,
-    GroupBy,
-    Items,
-    Scalar,
-    Series,
-    Value,
-    constant,
-)
+from wmrl_gym.scriptcheck.values.data import Array, Frame, GroupBy, Series
+from wmrl_gym.scriptcheck.values.objects import Dict, Items, constant
+from wmrl_gym.scriptcheck.values.scalars import MISSING, NONE, UNKNOWN, Scalar, Value
 
 MODELS = Models()
 series_method = functools.partial(MODELS.method, Series, bind=bind_pandas)

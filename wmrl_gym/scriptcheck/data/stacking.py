@@ -6,7 +6,9 @@ from wmrl_gym.scriptcheck.cells import Cells, merge_cells
 from wmrl_gym.scriptcheck.data.arrays import as_array
 from wmrl_gym.scriptcheck.faults import api_fault, shape_fault
 from wmrl_gym.scriptcheck.models import Call, Models
-from wmrl_gym.scriptcheck.values import UNKNOWN, Array, Const, Items, Value, constant
+from wmrl_gym.scriptcheck.values.data import Array
+from wmrl_gym.scriptcheck.values.objects import Items, constant
+from wmrl_gym.scriptcheck.values.scalars import UNKNOWN, Const, Value
 
 MODELS = Models()
 

@@ -11,7 +11,9 @@ from wmrl_gym.scriptcheck.faults import data_fault
 from wmrl_gym.scriptcheck.inventory import Column, DataFile
 from wmrl_gym.scriptcheck.language.paths import absolute, path_text, require_file
 from wmrl_gym.scriptcheck.models import Call, Models
-from wmrl_gym.scriptcheck.values import Frame, Value, constant, constant_list
+from wmrl_gym.scriptcheck.values.data import Frame
+from wmrl_gym.scriptcheck.values.objects import constant, constant_list
+from wmrl_gym.scriptcheck.values.scalars import Value
 
 MODELS = Models()
 

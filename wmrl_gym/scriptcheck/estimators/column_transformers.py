@@ -15,21 +15,10 @@ from wmrl_gym.scriptcheck.estimators.pipelines import step_name
 from wmrl_gym.scriptcheck.faults import api_fault, data_fault, shape_fault
 from wmrl_gym.scriptcheck.language.operators import type_name
 from wmrl_gym.scriptcheck.models import Call, Models
-from wmrl_gym.scriptcheck.values import (
-    MISSING,
-    UNKNOWN,
-    Array,
-    Const,
-    Estimator,
-    Fit,
-    Frame,
-    Instance,
-    Items,
-    Series,
-    Value,
-    constant,
-    constant_list,
-)
+from wmrl_gym.scriptcheck.values.data import Array, Frame, Series
+from wmrl_gym.scriptcheck.values.estimators import Estimator, Fit
+from wmrl_gym.scriptcheck.values.objects import Instance, Items, constant, constant_list
+from wmrl_gym.scriptcheck.values.scalars import MISSING, UNKNOWN, Const, Value
 
 MODELS = Models()
 

@@ -10,7 +10,9 @@ from wmrl_gym.scriptcheck.estimators.fitting import remember
 from wmrl_gym.scriptcheck.estimators.transformers import array_like, checked_features
 from wmrl_gym.scriptcheck.faults import shape_fault
 from wmrl_gym.scriptcheck.models import Call, Models
-from wmrl_gym.scriptcheck.values import UNKNOWN, Estimator, Real, Value, constant
+from wmrl_gym.scriptcheck.values.estimators import Estimator
+from wmrl_gym.scriptcheck.values.objects import Real, constant
+from wmrl_gym.scriptcheck.values.scalars import UNKNOWN, Value
 
 MODELS = Models()
 

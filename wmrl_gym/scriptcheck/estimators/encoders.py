@@ -17,7 +17,10 @@ from wmrl_gym.scriptcheck.estimators.fitting import next_basis, remember
 from wmrl_gym.scriptcheck.estimators.transformers import array_like
 from wmrl_gym.scriptcheck.faults import shape_fault
 from wmrl_gym.scriptcheck.models import Call, Models
-from wmrl_gym.scriptcheck.values import UNKNOWN, Array, Estimator, Value, constant
+from wmrl_gym.scriptcheck.values.data import Array
+from wmrl_gym.scriptcheck.values.estimators import Estimator
+from wmrl_gym.scriptcheck.values.objects import constant
+from wmrl_gym.scriptcheck.values.scalars import UNKNOWN, Value
 
 MODELS = Models()
 

@@ -15,7 +15,10 @@ from wmrl_gym.scriptcheck.estimators.fitting import (
 )
 from wmrl_gym.scriptcheck.faults import api_fault
 from wmrl_gym.scriptcheck.models import Call, Models
-from wmrl_gym.scriptcheck.values import UNKNOWN, Estimator, Fit, Frame, Items, Series, Value
+from wmrl_gym.scriptcheck.values.data import Frame, Series
+from wmrl_gym.scriptcheck.values.estimators import Estimator, Fit
+from wmrl_gym.scriptcheck.values.objects import Items
+from wmrl_gym.scriptcheck.values.scalars import UNKNOWN, Value
 
 MODELS = Models()
 

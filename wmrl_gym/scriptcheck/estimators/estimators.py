@@ -13,20 +13,10 @@ from wmrl_gym.scriptcheck.estimators.features import features_of, target_of
 from wmrl_gym.scriptcheck.estimators.fitting import fit, predict, transform
 from wmrl_gym.scriptcheck.faults import Fault, api_fault, runtime_fault, shape_fault
 from wmrl_gym.scriptcheck.models import Call, Evaluator, Models
-from wmrl_gym.scriptcheck.values import (
-    NONE,
-    UNKNOWN,
-    Array,
-    Bound,
-    Const,
-    Dict,
-    Estimator,
-    Items,
-    Real,
-    Scalar,
-    Value,
-    constant,
-)
+from wmrl_gym.scriptcheck.values.data import Array
+from wmrl_gym.scriptcheck.values.estimators import Estimator
+from wmrl_gym.scriptcheck.values.objects import Bound, Dict, Items, Real, constant
+from wmrl_gym.scriptcheck.values.scalars import NONE, UNKNOWN, Const, Scalar, Value
 
 MODELS = Models()
 

@@ -10,17 +10,10 @@ from wmrl_gym.scriptcheck.cells import Cells
 from wmrl_gym.scriptcheck.data.arrays import as_array
 from wmrl_gym.scriptcheck.faults import Fault, shape_fault
 from wmrl_gym.scriptcheck.models import Evaluator
-from wmrl_gym.scriptcheck.values import (
-    Array,
-    Estimator,
-    Fit,
-    Frame,
-    Items,
-    Scalar,
-    Series,
-    Unknown,
-    Value,
-)
+from wmrl_gym.scriptcheck.values.data import Array, Frame, Series
+from wmrl_gym.scriptcheck.values.estimators import Estimator, Fit
+from wmrl_gym.scriptcheck.values.objects import Items
+from wmrl_gym.scriptcheck.values.scalars import Scalar, Unknown, Value
 
 
 @dataclasses.dataclass(eq=False)

@@ -20,7 +20,9 @@ from wmrl_gym.scriptcheck.estimators.features import (
 from wmrl_gym.scriptcheck.estimators.parameters import check_parameters
 from wmrl_gym.scriptcheck.faults import shape_fault
 from wmrl_gym.scriptcheck.models import Call
-from wmrl_gym.scriptcheck.values import UNKNOWN, Array, Estimator, Fit, Value
+from wmrl_gym.scriptcheck.values.data import Array
+from wmrl_gym.scriptcheck.values.estimators import Estimator, Fit
+from wmrl_gym.scriptcheck.values.scalars import UNKNOWN, Value
 
 _basis = itertools.count(1)
 

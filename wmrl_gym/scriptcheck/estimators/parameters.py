@@ -7,7 +7,9 @@ import re
 from typing import Any
 
 from wmrl_gym.scriptcheck.faults import Fault, api_fault
-from wmrl_gym.scriptcheck.values import MISSING, Dict, Estimator, Items, Value, constant
+from wmrl_gym.scriptcheck.values.estimators import Estimator
+from wmrl_gym.scriptcheck.values.objects import Dict, Items, constant
+from wmrl_gym.scriptcheck.values.scalars import MISSING, Value
 
 
 def check_parameters(estimator: Estimator) -> None:

@@ -14,18 +14,10 @@ from wmrl_gym.scriptcheck.estimators.fitting import (
 from wmrl_gym.scriptcheck.faults import api_fault
 from wmrl_gym.scriptcheck.language.operators import type_name
 from wmrl_gym.scriptcheck.models import Call, Models
-from wmrl_gym.scriptcheck.values import (
-    MISSING,
-    UNKNOWN,
-    Array,
-    Const,
-    Dict,
-    Estimator,
-    Fit,
-    Items,
-    Value,
-    constant,
-)
+from wmrl_gym.scriptcheck.values.data import Array
+from wmrl_gym.scriptcheck.values.estimators import Estimator, Fit
+from wmrl_gym.scriptcheck.values.objects import Dict, Items, constant
+from wmrl_gym.scriptcheck.values.scalars import MISSING, UNKNOWN, Const, Value
 
 MODELS = Models()
 

@@ -11,19 +11,10 @@ from wmrl_gym.scriptcheck.estimators.estimators import estimator_class, steps_of
 from wmrl_gym.scriptcheck.estimators.fitting import fit, predict
 from wmrl_gym.scriptcheck.faults import Fault, api_fault, runtime_fault
 from wmrl_gym.scriptcheck.models import Call, Models
-from wmrl_gym.scriptcheck.values import (
-    MISSING,
-    UNKNOWN,
-    Array,
-    Dict,
-    Estimator,
-    Fit,
-    Instance,
-    Items,
-    Unknown,
-    Value,
-    constant,
-)
+from wmrl_gym.scriptcheck.values.data import Array
+from wmrl_gym.scriptcheck.values.estimators import Estimator, Fit
+from wmrl_gym.scriptcheck.values.objects import Dict, Instance, Items, constant
+from wmrl_gym.scriptcheck.values.scalars import MISSING, UNKNOWN, Unknown, Value
 from wmrl_gym.scriptcheck.verdicts import Check
 
 MODELS = Models()

@@ -15,20 +15,9 @@ from wmrl_gym.scriptcheck.estimators.parameters import function_violation, inval
 from wmrl_gym.scriptcheck.estimators.searches import all_fits, check_scoring, folds_of, require_estimator
 from wmrl_gym.scriptcheck.faults import api_fault, shape_fault
 from wmrl_gym.scriptcheck.models import Call, Models
-from wmrl_gym.scriptcheck.values import (
-    MISSING,
-    NONE,
-    UNKNOWN,
-    Array,
-    Const,
-    Frame,
-    Instance,
-    Items,
-    Scalar,
-    Series,
-    Value,
-    constant,
-)
+from wmrl_gym.scriptcheck.values.data import Array, Frame, Series
+from wmrl_gym.scriptcheck.values.objects import Instance, Items, constant
+from wmrl_gym.scriptcheck.values.scalars import MISSING, NONE, UNKNOWN, Const, Scalar, Value
 
 MODELS = Models()
 

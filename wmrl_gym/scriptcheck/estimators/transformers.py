@@ -17,7 +17,10 @@ from wmrl_gym.scriptcheck.estimators.fitting import check_again, remember
 from wmrl_gym.scriptcheck.faults import Fault, shape_fault
 from wmrl_gym.scriptcheck.language.builtin_functions import apply
 from wmrl_gym.scriptcheck.models import Call, Models
-from wmrl_gym.scriptcheck.values import UNKNOWN, Array, Estimator, Fit, Function, Real, Unknown, Value
+from wmrl_gym.scriptcheck.values.data import Array
+from wmrl_gym.scriptcheck.values.estimators import Estimator, Fit
+from wmrl_gym.scriptcheck.values.objects import Function, Real
+from wmrl_gym.scriptcheck.values.scalars import UNKNOWN, Unknown, Value
 
 MODELS = Models()
 

@@ -9,18 +9,10 @@ from wmrl_gym.scriptcheck.cells import Cells
 from wmrl_gym.scriptcheck.estimators.fitting import next_basis
 from wmrl_gym.scriptcheck.faults import api_fault, shape_fault
 from wmrl_gym.scriptcheck.models import Call, Models
-from wmrl_gym.scriptcheck.values import (
-    Array,
-    Const,
-    Estimator,
-    Fit,
-    Frame,
-    Items,
-    Scalar,
-    Series,
-    Value,
-    constant,
-)
+from wmrl_gym.scriptcheck.values.data import Array, Frame, Series
+from wmrl_gym.scriptcheck.values.estimators import Estimator, Fit
+from wmrl_gym.scriptcheck.values.objects import Items, constant
+from wmrl_gym.scriptcheck.values.scalars import Const, Scalar, Value
 
 MODELS = Models()
 

@@ -11,26 +11,10 @@ from wmrl_gym.scriptcheck.language.paths import open_file
 from wmrl_gym.scriptcheck.limits import MAX_ITEMS, MAX_WIDTH, too_large
 from wmrl_gym.scriptcheck.models import Call, Models
 from wmrl_gym.scriptcheck.scope import scalar_cells
-from wmrl_gym.scriptcheck.values import (
-    MISSING,
-    NONE,
-    UNKNOWN,
-    Array,
-    Bound,
-    Const,
-    Dict,
-    Estimator,
-    Frame,
-    Instance,
-    Items,
-    Real,
-    Scalar,
-    Series,
-    Text,
-    Unknown,
-    Value,
-    constant,
-)
+from wmrl_gym.scriptcheck.values.data import Array, Frame, Series
+from wmrl_gym.scriptcheck.values.estimators import Estimator
+from wmrl_gym.scriptcheck.values.objects import Bound, Dict, Instance, Items, Real, constant
+from wmrl_gym.scriptcheck.values.scalars import MISSING, NONE, UNKNOWN, Const, Scalar, Text, Unknown, Value
 
 MODELS = Models()
 

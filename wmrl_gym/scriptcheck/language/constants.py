@@ -7,17 +7,8 @@ from wmrl_gym.scriptcheck.faults import runtime_fault
 from wmrl_gym.scriptcheck.language.operators import pieces
 from wmrl_gym.scriptcheck.limits import TooLarge, bounded_format, method_too_large, too_large
 from wmrl_gym.scriptcheck.models import Call, Evaluator, Models
-from wmrl_gym.scriptcheck.values import (
-    MISSING,
-    UNKNOWN,
-    Bound,
-    Const,
-    Scalar,
-    Text,
-    Value,
-    constant,
-    strings,
-)
+from wmrl_gym.scriptcheck.values.objects import Bound, constant, strings
+from wmrl_gym.scriptcheck.values.scalars import MISSING, UNKNOWN, Const, Scalar, Text, Value
 
 MODELS = Models()
 

@@ -13,25 +13,10 @@ from wmrl_gym.scriptcheck.language.operators import binary
 from wmrl_gym.scriptcheck.limits import MAX_ITEMS
 from wmrl_gym.scriptcheck.models import Call, Evaluator, Models
 from wmrl_gym.scriptcheck.scope import join_values
-from wmrl_gym.scriptcheck.values import (
-    MISSING,
-    NONE,
-    UNKNOWN,
-    Array,
-    Bound,
-    Const,
-    Dict,
-    Estimator,
-    Frame,
-    Function,
-    Items,
-    Real,
-    Scalar,
-    Series,
-    Text,
-    Value,
-    constant,
-)
+from wmrl_gym.scriptcheck.values.data import Array, Frame, Series
+from wmrl_gym.scriptcheck.values.estimators import Estimator
+from wmrl_gym.scriptcheck.values.objects import Bound, Dict, Function, Items, Real, constant
+from wmrl_gym.scriptcheck.values.scalars import MISSING, NONE, UNKNOWN, Const, Scalar, Text, Value
 
 MODELS = Models()
 

@@ -5,17 +5,8 @@ from __future__ import annotations
 from wmrl_gym.scriptcheck.faults import runtime_fault
 from wmrl_gym.scriptcheck.language.containers import elements, joined_element, key_value
 from wmrl_gym.scriptcheck.models import Call, Evaluator, Models
-from wmrl_gym.scriptcheck.values import (
-    MISSING,
-    NONE,
-    UNKNOWN,
-    Bound,
-    Const,
-    Dict,
-    Items,
-    Value,
-    constant,
-)
+from wmrl_gym.scriptcheck.values.objects import Bound, Dict, Items, constant
+from wmrl_gym.scriptcheck.values.scalars import MISSING, NONE, UNKNOWN, Const, Value
 
 MODELS = Models()
 

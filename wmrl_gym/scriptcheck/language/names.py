@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from wmrl_gym.scriptcheck.arguments import bind_arguments
 from wmrl_gym.scriptcheck.faults import name_fault
 from wmrl_gym.scriptcheck.scope import Scope, State
-from wmrl_gym.scriptcheck.values import UNKNOWN, Const, Dict, Function, Items, Real, Value
+from wmrl_gym.scriptcheck.values.objects import Dict, Function, Items, Real
+from wmrl_gym.scriptcheck.values.scalars import UNKNOWN, Const, Value
 
 if TYPE_CHECKING:
     import inspect

@@ -19,26 +19,10 @@ from wmrl_gym.scriptcheck.limits import (
 )
 from wmrl_gym.scriptcheck.models import Evaluator
 from wmrl_gym.scriptcheck.scope import scalar_cells
-from wmrl_gym.scriptcheck.values import (
-    MISSING,
-    NONE,
-    UNKNOWN,
-    Array,
-    Const,
-    Dict,
-    Estimator,
-    Frame,
-    Function,
-    Instance,
-    Items,
-    Real,
-    Scalar,
-    Series,
-    Text,
-    Unknown,
-    Value,
-    constant,
-)
+from wmrl_gym.scriptcheck.values.data import Array, Frame, Series
+from wmrl_gym.scriptcheck.values.estimators import Estimator
+from wmrl_gym.scriptcheck.values.objects import Dict, Function, Instance, Items, Real, constant
+from wmrl_gym.scriptcheck.values.scalars import MISSING, NONE, UNKNOWN, Const, Scalar, Text, Unknown, Value
 
 _UNARY: dict[type, Callable[[Any], Any]] = {
     ast.USub: operator.neg,

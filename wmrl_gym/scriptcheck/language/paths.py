@@ -12,19 +12,8 @@ from wmrl_gym.scriptcheck.language.operators import pieces
 from wmrl_gym.scriptcheck.limits import MAX_ITEMS, MAX_TEXT
 from wmrl_gym.scriptcheck.models import Call, Evaluator, Models
 from wmrl_gym.scriptcheck.scope import Write
-from wmrl_gym.scriptcheck.values import (
-    MISSING,
-    NONE,
-    UNKNOWN,
-    Const,
-    Instance,
-    Items,
-    Scalar,
-    Text,
-    Value,
-    constant,
-    strings,
-)
+from wmrl_gym.scriptcheck.values.objects import Instance, Items, constant, strings
+from wmrl_gym.scriptcheck.values.scalars import MISSING, NONE, UNKNOWN, Const, Scalar, Text, Value
 
 MODELS = Models()
 

@@ -17,24 +17,10 @@ from wmrl_gym.scriptcheck.limits import tick
 from wmrl_gym.scriptcheck.models import Call, Models
 from wmrl_gym.scriptcheck.overview import Overview
 from wmrl_gym.scriptcheck.scope import Scope, State, join_values, scalar_cells
-from wmrl_gym.scriptcheck.values import (
-    MISSING,
-    UNKNOWN,
-    Array,
-    Bound,
-    Const,
-    Dict,
-    Estimator,
-    Frame,
-    Function,
-    Items,
-    Real,
-    Scalar,
-    Series,
-    Text,
-    Value,
-    constant,
-)
+from wmrl_gym.scriptcheck.values.data import Array, Frame, Series
+from wmrl_gym.scriptcheck.values.estimators import Estimator
+from wmrl_gym.scriptcheck.values.objects import Bound, Dict, Function, Items, Real, constant
+from wmrl_gym.scriptcheck.values.scalars import MISSING, UNKNOWN, Const, Scalar, Text, Value
 from wmrl_gym.scriptcheck.verdicts import Check
 from wmrl_gym.scriptcheck.walk.objects import (
     call_object,

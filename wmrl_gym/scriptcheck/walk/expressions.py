@@ -16,17 +16,8 @@ from wmrl_gym.scriptcheck.language.operators import binary, compare, unary
 from wmrl_gym.scriptcheck.limits import MAX_ITEMS, MAX_TEXT, too_wide
 from wmrl_gym.scriptcheck.models import Call
 from wmrl_gym.scriptcheck.scope import Scope, join_values, scalar_cells
-from wmrl_gym.scriptcheck.values import (
-    NONE,
-    UNKNOWN,
-    Const,
-    Dict,
-    Instance,
-    Items,
-    Scalar,
-    Text,
-    Value,
-)
+from wmrl_gym.scriptcheck.values.objects import Dict, Instance, Items
+from wmrl_gym.scriptcheck.values.scalars import NONE, UNKNOWN, Const, Scalar, Text, Value
 from wmrl_gym.scriptcheck.walk.dispatch import Dispatch
 
 _UNROLL_COMPREHENSION = 400

@@ -15,17 +15,8 @@ from typing import TYPE_CHECKING, Any
 from wmrl_gym.scriptcheck import installed
 from wmrl_gym.scriptcheck.faults import Fault, runtime_fault
 from wmrl_gym.scriptcheck.scope import Scope, join_states
-from wmrl_gym.scriptcheck.values import (
-    NONE,
-    UNKNOWN,
-    Const,
-    Function,
-    Instance,
-    Items,
-    Real,
-    Scalar,
-    Value,
-)
+from wmrl_gym.scriptcheck.values.objects import Function, Instance, Items, Real
+from wmrl_gym.scriptcheck.values.scalars import NONE, UNKNOWN, Const, Scalar, Value
 from wmrl_gym.scriptcheck.verdicts import Check
 from wmrl_gym.scriptcheck.walk.expressions import Expressions
 

@@ -19,26 +19,10 @@ from wmrl_gym.scriptcheck.language.operators import type_name
 from wmrl_gym.scriptcheck.limits import function_too_large, too_large
 from wmrl_gym.scriptcheck.models import Call, Evaluator, Models
 from wmrl_gym.scriptcheck.scope import Scope
-from wmrl_gym.scriptcheck.values import (
-    MISSING,
-    UNKNOWN,
-    Array,
-    Bound,
-    Const,
-    Dict,
-    Estimator,
-    Frame,
-    Function,
-    Instance,
-    Items,
-    Real,
-    Scalar,
-    Series,
-    Text,
-    Unknown,
-    Value,
-    constant,
-)
+from wmrl_gym.scriptcheck.values.data import Array, Frame, Series
+from wmrl_gym.scriptcheck.values.estimators import Estimator
+from wmrl_gym.scriptcheck.values.objects import Bound, Dict, Function, Instance, Items, Real, constant
+from wmrl_gym.scriptcheck.values.scalars import MISSING, UNKNOWN, Const, Scalar, Text, Unknown, Value
 from wmrl_gym.scriptcheck.verdicts import Check
 
 MODELS = Models()
