@@ -11,7 +11,8 @@ import pytest
 import wmrl_gym.scriptcheck
 from wmrl_gym.scriptcheck.models import Call, Models
 from wmrl_gym.scriptcheck.semantics import all_models
-from wmrl_gym.scriptcheck.values import Bound, Const, Items, Value
+from wmrl_gym.scriptcheck.values.objects import Bound, Items
+from wmrl_gym.scriptcheck.values.scalars import Const, Value
 from wmrl_gym.scriptcheck.walk.interpreter import Interpreter
 
 _ROOM = Path(wmrl_gym.scriptcheck.__file__).parent

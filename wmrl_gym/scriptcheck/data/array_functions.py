@@ -95,54 +95,21 @@ def _random_integers(call: Call) -> Value:
     return Array(Cells(kind, missing=False, fractional=False), shape) if shape != () else Scalar(Cells(kind))
 
 
-@MODELS.function(
-    "numpy.random.seed", "random.seed", "numpy.random.default_rng", "numpy.random.shuffle", "numpy.set_printoptions"
-)
-def _seed(call: Call) -> Value:
-    return UNKNOWN
+_MASKS = ("isnan", "isfinite")
+_LOGARITHMS = ("log", "log1p", "log2", "log10")
+_EXPONENTIALS = ("exp", "expm1")
+_ROUNDINGS = ("round", "around", "rint", "floor", "ceil")
+_MAGNITUDES = ("abs", "absolute", "square")
+_LOWER_BOUNDS = ("clip", "maximum")
+_OTHER = ("sqrt", "sin", "cos", "tanh", "sigmoid", "sign", "negative", "power", "minimum", "nan_to_num")
 
 
-_UFUNCS = [
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "exp",
-    "expm1",
-    "sqrt",
-    "square",
-    "abs",
-    "absolute",
-    "sin",
-    "cos",
-    "tanh",
-    "round",
-    "around",
-    "rint",
-    "floor",
-    "ceil",
-    "sign",
-    "nan_to_num",
-    "clip",
-    "maximum",
-    "minimum",
-    "isnan",
-    "isfinite",
-    "where",
-    "power",
-    "sigmoid",
-    "negative",
-]
-
-
-@MODELS.function(*_UFUNCS, of="numpy")
+@MODELS.function(*_MASKS, *_LOGARITHMS, *_EXPONENTIALS, *_ROUNDINGS, *_MAGNITUDES, *_LOWER_BOUNDS, *_OTHER, of="numpy")
 def _ufunc(call: Call) -> Value:
     name = call.callee
-    if name == "where":
-        return _where(call)
     source = call.first()
     cells = source.cells if isinstance(source, Series | Array) else scalar_cells(source) if source is not None else None
-    if cells is not None and cells.kind == "str" and name not in ("where",):
+    if cells is not None and cells.kind == "str":
         if isinstance(source, Series):
             message = f"loop of ufunc does not support argument 0 of type str which has no callable {name} method"
         else:
@@ -152,10 +119,9 @@ def _ufunc(call: Call) -> Value:
     if isinstance(source, Frame):
         return source.with_columns({k: mapped_cells(name, c, call) for k, c in source.columns.items()})
     if isinstance(source, Series | Array):
-        mask = name in ("isnan", "isfinite")
         changed = dataclasses.replace(source, cells=mapped_cells(name, source.cells, call))
         if isinstance(changed, Series):
-            changed.mask = mask
+            changed.mask = name in _MASKS
         return changed
     if isinstance(source, Items):
         array = as_array(call.interpreter, source)
@@ -165,26 +131,26 @@ def _ufunc(call: Call) -> Value:
 
 def mapped_cells(name: str, cells: Cells, call: Call) -> Cells:
     """Cells after an elementwise function of NumPy."""
-    if name in ("isnan", "isfinite"):
+    if name in _MASKS:
         return cells.derived(kind="bool", missing=False)
-    if name in ("log", "log1p", "log2", "log10", "sqrt"):
+    if name in _LOGARITHMS or name == "sqrt":
         tags = cells.tags | ({"log"} if name.startswith("log") else set())
         missing = cells.missing if cells.negative is False else cells.missing or None
         negative = False if name in ("log1p", "sqrt") and cells.negative is False else None
         return cells.derived(kind="float", fractional=True, negative=negative, tags=tags, missing=missing)
-    if name in ("exp", "expm1"):
+    if name in _EXPONENTIALS:
         return cells.derived(
             kind="float",
             tags=cells.tags | {"exp"},
             fractional=True,
             negative=False if name == "exp" else cells.negative,
         )
-    if name in ("round", "around", "rint", "floor", "ceil"):
+    if name in _ROUNDINGS:
         whole = len(call.args) == 1 and not call.kwargs
         return cells.derived(fractional=False if whole else None, role="labels" if whole and cells.role else cells.role)
-    if name in ("abs", "absolute", "square"):
+    if name in _MAGNITUDES:
         return cells.derived(negative=False)
-    if name in ("clip", "maximum"):
+    if name in _LOWER_BOUNDS:
         low = constant(call.first(1) or call.kwargs.get("a_min"))
         floor = isinstance(low, int | float) and low >= 0
         return cells.derived(negative=False if floor else cells.negative and None)
@@ -193,6 +159,7 @@ def mapped_cells(name: str, cells: Cells, call: Call) -> Cells:
     return cells.derived(kind="float", negative=None, fractional=None, missing=cells.missing)
 
 
+@MODELS.function("numpy.where")
 def _where(call: Call) -> Value:
     if len(call.args) != 3:
         return UNKNOWN
@@ -233,6 +200,8 @@ def _np_mask(call: Call) -> Value:
     return Array(Cells("bool", missing=False), array.shape if array else None)
 
 
+@MODELS.function("seed", "default_rng", "shuffle", of="numpy.random")
+@MODELS.function("random.seed", "numpy.set_printoptions")
 @MODELS.function("apply_along_axis", "vectorize", "dot", "matmul", "tile", "repeat", of="numpy")
 def _np_other(call: Call) -> Value:
     return UNKNOWN

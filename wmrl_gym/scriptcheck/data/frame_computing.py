@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any
 
 from wmrl_gym.scriptcheck.cells import NUMERIC, Cells, merge_cells
 from wmrl_gym.scriptcheck.data.frames import column, part_of
@@ -81,32 +80,15 @@ def _apply(call: Call, frame: Frame) -> Value:
             columns = {}
             for k, c in frame.columns.items():
                 require_length(c, function)
-                result = scalar_cells(apply(call, function, Scalar(c)))
-                columns[k] = (
-                    c.derived(**kind_facts(result), unique=None) if result is not None else Cells(sources=c.sources)
-                )
+                columns[k] = c.computed(scalar_cells(apply(call, function, Scalar(c))))
             return frame.with_columns(columns)
     axis = constant(call.args[1] if len(call.args) > 1 else call.kwargs.get("axis"), 0)
     if axis in (1, "columns"):
         row = Dict(None) if not isinstance(function, Function) else _row(frame)
         with call.interpreter.repeated(frame.rows):
             answer = apply(call, function, row)
-        cells = scalar_cells(answer)
-        merged = frame.cells()
-        return Series(
-            merged.derived(**kind_facts(cells), unique=None) if cells else Cells(sources=merged.sources),
-            frame.rows,
-            None,
-            frame.origin,
-        )
+        return Series(frame.cells().computed(scalar_cells(answer)), frame.rows, None, frame.origin)
     return _apply_columns(call, frame, function)
-
-
-def kind_facts(cells: Cells | None) -> dict[str, Any]:
-    """What a computed scalar says about the column it becomes part of."""
-    if cells is None:
-        return {"kind": "unknown", "missing": None, "negative": None, "fractional": None}
-    return {"kind": cells.kind, "missing": cells.missing, "negative": cells.negative, "fractional": cells.fractional}
 
 
 def _row(frame: Frame) -> Value:

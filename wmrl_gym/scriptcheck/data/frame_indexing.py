@@ -245,10 +245,10 @@ def _frame_store(interpreter: Evaluator, frame: Frame, key: Value, item: Value) 
     elif isinstance(key, Items) and key.items is not None:
         _store_several(interpreter, frame, key.items, item)
     elif isinstance(key, Items | Scalar):
-        frame.columns = {k: Cells(sources=c.sources) for k, c in frame.columns.items()}
+        frame.columns = frame.blurred()
         frame.complete = frame.complete and isinstance(key, Items)
     else:
-        frame.columns = {k: Cells(sources=c.sources) for k, c in frame.columns.items()}
+        frame.columns = frame.blurred()
 
 
 def _store_several(interpreter: Evaluator, frame: Frame, keys: list[Value], item: Value) -> None:
@@ -290,7 +290,7 @@ def _accessor_store(interpreter: Evaluator, accessor: Bound, key: Value, item: V
         receiver.columns[name] = dataclasses.replace(cells, missing=None if old is not None and old.missing else loose)
         receiver.absent -= {name}
     else:
-        receiver.columns = {k: Cells(sources=c.sources) for k, c in receiver.columns.items()}
+        receiver.columns = receiver.blurred()
 
 
 @MODELS.store(Series)

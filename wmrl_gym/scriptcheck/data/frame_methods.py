@@ -89,7 +89,7 @@ def _astype(call: Call, frame: Frame) -> Value:
     wanted = call.get("dtype")
     if isinstance(wanted, Dict):
         if wanted.items is None:
-            return frame.with_columns({k: Cells(sources=c.sources) for k, c in frame.columns.items()})
+            return frame.with_columns(frame.blurred())
         lost = [name for name in wanted.items if frame.lacks(name)]
         if lost:
             message = (

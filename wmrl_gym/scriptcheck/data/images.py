@@ -18,6 +18,8 @@ from wmrl_gym.scriptcheck.values.scalars import UNKNOWN, Const, Scalar, Text, Va
 
 MODELS = Models()
 
+_MODES = ("1", "L", "P", "RGB", "RGBA", "CMYK", "YCbCr", "LAB", "HSV", "I", "F", "LA")
+
 
 @MODELS.method(Instance, "resize")
 def _resize(call: Call, image: Instance) -> Value:
@@ -35,20 +37,7 @@ def _convert(call: Call, image: Instance) -> Value:
     if "image_size" not in image.facts:
         return UNKNOWN
     mode = constant(call.first() or call.kwargs.get("mode"))
-    if isinstance(mode, str) and mode not in (
-        "1",
-        "L",
-        "P",
-        "RGB",
-        "RGBA",
-        "CMYK",
-        "YCbCr",
-        "LAB",
-        "HSV",
-        "I",
-        "F",
-        "LA",
-    ):
+    if isinstance(mode, str) and mode not in _MODES:
         raise runtime_fault("conversion from L to " + mode + " not supported", "ValueError")
     return Instance(image.cls, {**image.facts, "image_mode": mode if isinstance(mode, str) else None})
 

@@ -96,11 +96,6 @@ def _count(call: Call, series: Series) -> Value:
     return Scalar(Cells("int", missing=False, negative=False, fractional=False))
 
 
-@MODELS.method(Series, "idxmax", "idxmin", "item", "any", "all", "corr", "autocorr", "cov")
-def _scalar(call: Call, series: Series) -> Value:
-    return UNKNOWN
-
-
 @series_method("unique")
 def _unique(call: Call, series: Series) -> Value:
     cells = series.cells
@@ -121,13 +116,9 @@ def _mask(call: Call, series: Series) -> Value:
     return dataclasses.replace(series, cells=cells, mask=True)
 
 
+@MODELS.method(Series, "ravel")
 @series_method("to_numpy")
 def _to_numpy(call: Call, series: Series) -> Value:
-    return Array(series.cells, (series.rows,), origin=series.origin)
-
-
-@MODELS.method(Series, "ravel")
-def _ravel(call: Call, series: Series) -> Value:
     return Array(series.cells, (series.rows,), origin=series.origin)
 
 
@@ -209,14 +200,7 @@ def _map(call: Call, series: Series) -> Value:
     found = scalar_cells(result)
     if found is None:
         return dataclasses.replace(series, cells=Cells(sources=series.cells.sources, tags=series.cells.tags - {"raw"}))
-    cells = series.cells.derived(
-        kind=found.kind,
-        missing=found.missing,
-        negative=found.negative,
-        fractional=found.fractional,
-        unique=None,
-        role=None,
-    )
+    cells = dataclasses.replace(series.cells.computed(found), role=None)
     return dataclasses.replace(series, cells=cells, mask=False)
 
 
@@ -281,6 +265,7 @@ def _items(call: Call, series: Series) -> Value:
 
 
 @MODELS.method(Series, "groupby", "rolling", "expanding", "ewm", "resample", "agg", "describe", "pipe")
+@MODELS.method(Series, "idxmax", "idxmin", "item", "any", "all", "corr", "autocorr", "cov")
 def _other(call: Call, series: Series) -> Value:
     return UNKNOWN
 

@@ -99,8 +99,8 @@ _HARMLESS = {
 def _with_options(call: Call, frame: Frame) -> Value:
     """Follow ``usecols``, ``index_col``, ``nrows`` and the like."""
     separator = call.constant("sep", call.constant("delimiter", None))
-    if isinstance(separator, str) and separator not in (",",) and (frame.origin or "").endswith(".csv"):
-        joined = separator.join(frame.columns) if separator != "," else None
+    if isinstance(separator, str) and separator != "," and (frame.origin or "").endswith(".csv"):
+        joined = separator.join(frame.columns)
         return Frame({",".join(frame.columns): Cells("str")} if joined else {}, rows=frame.rows)
     for option in set(call.bound) - _HARMLESS - {"sep", "delimiter"}:
         value = call.bound[option]
@@ -114,15 +114,10 @@ def _with_options(call: Call, frame: Frame) -> Value:
             frame.rows = min(frame.rows, limit) if known else None  # type: ignore[type-var]
         elif option == "parse_dates":
             frame = _parse_dates(frame, value)
-        elif option in ("header", "names", "skiprows", "squeeze", "dtype", "converters", "chunksize", "na_values"):
-            if option in ("dtype", "na_values"):
-                frame = Frame(
-                    {k: Cells(sources=c.sources) for k, c in frame.columns.items()},
-                    rows=frame.rows,
-                    origin=frame.origin,
-                )
-            else:
-                return Frame({}, complete=False)
+        elif option in ("dtype", "na_values"):
+            frame = Frame(frame.blurred(), rows=frame.rows, origin=frame.origin)
+        elif option in ("header", "names", "skiprows", "squeeze", "converters", "chunksize"):
+            return Frame({}, complete=False)
     return frame
 
 

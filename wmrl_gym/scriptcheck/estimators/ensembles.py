@@ -89,10 +89,7 @@ def _predict_members(call: Call, estimator: Estimator, data: Value | None, metho
             raise api_fault(lacking, "AttributeError")
         predict(call, member, data, "predict")
     features = features_of(call.interpreter, data)
-    result = predictions(estimator, features, method)
-    if features is None:
-        return result
-    return result
+    return predictions(estimator, features, method)
 
 
 @MODELS.fitter("BaggingClassifier", "BaggingRegressor", "AdaBoostClassifier", "AdaBoostRegressor")

@@ -9,9 +9,9 @@ from typing import Any
 from wmrl_gym.scriptcheck import installed
 from wmrl_gym.scriptcheck.arguments import callable_name
 from wmrl_gym.scriptcheck.cells import Cells
-from wmrl_gym.scriptcheck.estimators.features import features_of, target_of
+from wmrl_gym.scriptcheck.estimators.features import check_lengths, features_of, target_of
 from wmrl_gym.scriptcheck.estimators.fitting import fit, predict, transform
-from wmrl_gym.scriptcheck.faults import Fault, api_fault, runtime_fault, shape_fault
+from wmrl_gym.scriptcheck.faults import Fault, api_fault, runtime_fault
 from wmrl_gym.scriptcheck.models import Call, Evaluator, Models
 from wmrl_gym.scriptcheck.values.data import Array
 from wmrl_gym.scriptcheck.values.estimators import Estimator
@@ -261,9 +261,8 @@ def _score(call: Call, estimator: Estimator) -> Value:
         raise not_fitted(estimator)
     predict(call, estimator, _data(call), "predict")
     features, target = features_of(call.interpreter, _data(call)), target_of(call.interpreter, call.get("y"))
-    if features and target and None not in (features.rows, target.rows) and features.rows != target.rows:
-        message = f"Found input variables with inconsistent numbers of samples: [{target.rows}, {features.rows}]"
-        raise shape_fault(message)
+    if features and target:
+        check_lengths(target.rows, features.rows)
     return Scalar(Cells("float", missing=False))
 
 

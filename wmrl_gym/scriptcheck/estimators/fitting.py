@@ -72,9 +72,8 @@ def _check_classes(estimator: Estimator, target: Target) -> None:
     classes = target.cells.unique
     if estimator.cls.__name__ == "LogisticRegression" and solver == "liblinear" and classes is not None and classes > 2:
         message = (
-            "The 'liblinear' solver does not support multiclass classification (n_classes >= 3). "
-            "Either use another solver "
-            "or wrap the estimator in a OneVsRestClassifier to keep applying a one-versus-rest scheme."
+            "The 'liblinear' solver does not support multiclass classification (n_classes >= 3). Either use another "
+            "solver or wrap the estimator in a OneVsRestClassifier to keep applying a one-versus-rest scheme."
         )
         raise shape_fault(message, second="InvalidParameterError")
     least = estimator.parameter("n_neighbors", None)

@@ -101,11 +101,9 @@ def _fit_pipeline(call: Call, pipeline: Estimator, data: Value | None, target: V
     for keyword in call.kwargs:
         if keyword not in ("X", "y") and "__" not in keyword and call.callee == "fit":
             message = (
-                f"Pipeline.fit does not accept the {keyword} parameter. You can pass parameters to "
-                "specific steps of your "
-                "pipeline using the stepname__parameter format, e.g. `Pipeline.fit(X, y, "
-                f"logisticregression__{keyword}="
-                f"{keyword})`."
+                f"Pipeline.fit does not accept the {keyword} parameter. You can pass parameters to specific steps of "
+                "your pipeline using the stepname__parameter format, e.g. `Pipeline.fit(X, y, "
+                f"logisticregression__{keyword}={keyword})`."
             )
             raise api_fault(message, "ValueError", second="TypeError")
     steps = _checked_steps(pipeline)

@@ -9,7 +9,7 @@ from typing import Any
 
 from wmrl_gym.scriptcheck.cells import Cells
 from wmrl_gym.scriptcheck.data.frames import few_rows, part_of
-from wmrl_gym.scriptcheck.estimators.features import features_of, target_of
+from wmrl_gym.scriptcheck.estimators.features import check_lengths, features_of, target_of
 from wmrl_gym.scriptcheck.estimators.fitting import fit, predictions
 from wmrl_gym.scriptcheck.estimators.parameters import function_violation, invalid_parameter
 from wmrl_gym.scriptcheck.estimators.searches import all_fits, check_scoring, folds_of, require_estimator
@@ -101,9 +101,8 @@ def _cross_validation(call: Call) -> Value:
     folds = folds_of(call.get("cv"))
     features = features_of(call.interpreter, call.get("X"))
     target = target_of(call.interpreter, call.get("y"))
-    if features and target and None not in (features.rows, target.rows) and features.rows != target.rows:
-        message = f"Found input variables with inconsistent numbers of samples: [{features.rows}, {target.rows}]"
-        raise shape_fault(message)
+    if features and target:
+        check_lengths(features.rows, target.rows)
     if estimator is not None:
         twin = estimator.clone()
         with all_fits(folds), call.interpreter.repeated(folds):
@@ -152,9 +151,8 @@ def _splitter(call: Call) -> Value:
             raise api_fault(message, "ValueError")
         if call.constant("random_state", None) not in (None, MISSING) and call.constant("shuffle", False) is False:
             message = (
-                "Setting a random_state has no effect since shuffle is False. You should leave "
-                "random_state to its default "
-                "(None), or set shuffle=True."
+                "Setting a random_state has no effect since shuffle is False. You should leave random_state to its "
+                "default (None), or set shuffle=True."
             )
             raise api_fault(message, "ValueError")
     return Instance(cls, {"n_splits": Const(folds) if folds is not MISSING else UNKNOWN})
@@ -180,25 +178,14 @@ _OTHER_METRICS = ("roc_auc_score", "log_loss", "average_precision_score", "confu
 def _metric(call: Call) -> Value:
     import sklearn.metrics as module
 
-    check_function(call, getattr(module, call.callee))
-    truth, guess = (target_of(call.interpreter, value) for value in _pair(call))
+    function = getattr(module, call.callee)
+    check_function(call, function)
+    first_two = list(inspect.signature(function).parameters)[:2]
+    truth, guess = (target_of(call.interpreter, call.get(name)) for name in first_two)
     if truth is not None and guess is not None:
-        if None not in (truth.rows, guess.rows) and truth.rows != guess.rows:
-            message = f"Found input variables with inconsistent numbers of samples: [{truth.rows}, {guess.rows}]"
-            raise shape_fault(message, second="TypeError")
+        check_lengths(truth.rows, guess.rows, second="TypeError")
         _check_kinds(call, truth.cells, guess.cells)
     return Scalar(Cells("float", missing=False))
-
-
-def _pair(call: Call) -> tuple[Value | None, Value | None]:
-    parameters = list(inspect.signature(_function(call)).parameters)[:2]
-    return call.get(parameters[0]), call.get(parameters[1])
-
-
-def _function(call: Call) -> Any:
-    import sklearn.metrics as module
-
-    return getattr(module, call.callee)
 
 
 def _check_kinds(call: Call, truth: Cells, guess: Cells) -> None:

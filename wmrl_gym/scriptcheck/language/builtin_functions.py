@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import Any
 
 from wmrl_gym.scriptcheck.cells import Cells
-from wmrl_gym.scriptcheck.faults import Fault, api_fault, runtime_fault, shape_fault
+from wmrl_gym.scriptcheck.faults import Fault, api_fault, python_fault, runtime_fault, shape_fault
 from wmrl_gym.scriptcheck.language.operators import type_name
 from wmrl_gym.scriptcheck.language.paths import open_file
 from wmrl_gym.scriptcheck.limits import MAX_ITEMS, MAX_WIDTH, too_large
@@ -58,10 +59,8 @@ def _range(call: Call) -> Value:
         raise runtime_fault(f"'{name}' object cannot be interpreted as an integer", "TypeError")
     if MISSING in bounds or not bounds or not all(isinstance(b, int) for b in bounds):
         return Items("range", None, Scalar(Cells("int", missing=False, fractional=False)))
-    try:
+    with python_fault(TypeError, ValueError):
         numbers = range(*bounds)
-    except (TypeError, ValueError) as error:
-        raise runtime_fault(str(error), type(error).__name__) from None
     if len(numbers) > _LONGEST_RANGE:
         return Items("range", None, Scalar(Cells("int", missing=False, fractional=False)), len(numbers))
     return Items("range", [Const(number) for number in numbers])
@@ -116,10 +115,8 @@ def _sorted(items: list[Value], has_options: bool) -> list[Value] | None:
     keys = [constant(item) for item in items]
     if has_options or MISSING in keys:
         return None
-    try:
+    with python_fault(TypeError):
         return [item for _, item in sorted(zip(keys, items, strict=True), key=lambda pair: pair[0])]
-    except TypeError as error:
-        raise runtime_fault(str(error), "TypeError") from None
 
 
 def _distinct(items: list[Value]) -> list[Value] | None:
@@ -146,8 +143,6 @@ def _dict(call: Call) -> Value:
 
 @MODELS.function("int", "float", "str", "bool", "abs", "round", of="builtins")
 def _conversion(call: Call) -> Value:
-    import builtins
-
     name = call.callee
     args = [constant(arg) for arg in call.args]
     plain = all(isinstance(arg, bool | int | float | str | None) for arg in args)
@@ -155,11 +150,9 @@ def _conversion(call: Call) -> Value:
         # Rounding an integer to -n digits computes 10**n.
         return UNKNOWN
     if args and MISSING not in args and plain and not call.kwargs and hasattr(builtins, name):
-        try:
+        with python_fault(TypeError, ValueError, OverflowError):
             result = getattr(builtins, name)(*args)
             return UNKNOWN if too_large(result) else Const(result)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise runtime_fault(str(error), type(error).__name__) from None
     source = call.first(0)
     if isinstance(source, Text) and name == "str":
         return Text(source.parts) if source.literal is None else Const(source.literal)
@@ -192,8 +185,6 @@ def _refuse_conversion(name: str, source: Value | None) -> None:
 
 @MODELS.function("min", "max", "sum", of="builtins")
 def _reduction(call: Call) -> Value:
-    import builtins
-
     name = call.callee
     parts = (
         call.args
@@ -204,10 +195,8 @@ def _reduction(call: Call) -> Value:
     )
     known = [constant(part) for part in parts] if parts is not None else [MISSING]
     if MISSING not in known and not call.kwargs and (name != "sum" or len(call.args) == 1):
-        try:
+        with python_fault(TypeError, ValueError):
             return Const(getattr(builtins, name)(known))
-        except (TypeError, ValueError) as error:
-            raise runtime_fault(str(error), type(error).__name__) from None
     cells = scalar_cells(call.interpreter.element(call.args[0])) if len(call.args) == 1 else None
     if cells is not None and cells.kind == "str" and name == "sum":
         raise runtime_fault("unsupported operand type(s) for +: 'int' and 'str'", "TypeError")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wmrl_gym.scriptcheck.cells import Cells
-from wmrl_gym.scriptcheck.faults import runtime_fault
+from wmrl_gym.scriptcheck.faults import python_fault, runtime_fault
 from wmrl_gym.scriptcheck.language.operators import pieces
 from wmrl_gym.scriptcheck.limits import TooLarge, bounded_format, method_too_large, too_large
 from wmrl_gym.scriptcheck.models import Call, Evaluator, Models
@@ -32,10 +32,8 @@ def _const_subscript(interpreter: Evaluator, value: Const, key: Value) -> Value:
         raise runtime_fault(f"'{type(value.value).__name__}' object is not subscriptable", "TypeError")
     position = constant(key)
     if isinstance(value.value, str | bytes | tuple) and position is not MISSING:
-        try:
+        with python_fault(IndexError, TypeError):
             return Const(value.value[position])
-        except (IndexError, TypeError) as error:
-            raise runtime_fault(str(error), type(error).__name__) from None
     return UNKNOWN
 
 
@@ -53,10 +51,8 @@ def call_constant_method(call: Call, value: Const, name: str) -> Value:
         return UNKNOWN
     if method_too_large(value.value, name, args, kwargs):
         return UNKNOWN
-    try:
+    with python_fault(Exception):
         result = getattr(value.value, name)(*args, **kwargs)
-    except Exception as error:
-        raise runtime_fault(str(error), type(error).__name__) from None
     if too_large(result):
         return UNKNOWN
     if isinstance(result, list):
@@ -71,11 +67,10 @@ def _format(call: Call, template: str) -> Value:
     args = [constant(arg) for arg in call.args]
     if MISSING not in args and not call.kwargs and not call.open_ended:
         try:
-            return Const(bounded_format(template, args, {}))
+            with python_fault(AttributeError, IndexError, KeyError, TypeError, ValueError):
+                return Const(bounded_format(template, args, {}))
         except TooLarge:
             return Scalar(Cells("str", missing=False))
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            raise runtime_fault(str(error), type(error).__name__) from None
     chunks = template.split("{}")
     if call.kwargs or len(chunks) != len(call.args) + 1 or any("{" in chunk for chunk in chunks):
         return Scalar(Cells("str", missing=False))

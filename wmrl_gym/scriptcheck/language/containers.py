@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from wmrl_gym.scriptcheck.cells import Cells
-from wmrl_gym.scriptcheck.faults import runtime_fault
+from wmrl_gym.scriptcheck.faults import python_fault, runtime_fault
 from wmrl_gym.scriptcheck.language.names import ENVIRONMENT
 from wmrl_gym.scriptcheck.language.operators import binary
 from wmrl_gym.scriptcheck.limits import MAX_ITEMS
@@ -198,15 +198,10 @@ def _clear(call: Call, target: Items) -> Value:
 @MODELS.method(Items, "sort", "reverse")
 def _sort(call: Call, target: Items) -> Value:
     if target.items is not None:
-        target.items = None if any(constant(i) is MISSING for i in target.items) else _sorted(target.items)
+        known = all(constant(item) is not MISSING for item in target.items)
+        with python_fault(TypeError):
+            target.items = sorted(target.items, key=constant) if known else None
     return NONE
-
-
-def _sorted(items: list[Value]) -> list[Value]:
-    try:
-        return sorted(items, key=constant)
-    except TypeError as error:
-        raise runtime_fault(str(error), "TypeError") from None
 
 
 @MODELS.method(Items, "drop")

@@ -7,16 +7,14 @@ import builtins
 import difflib
 import functools
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from inspect import Parameter
+from typing import Any
 
 from wmrl_gym.scriptcheck.arguments import bind_arguments
 from wmrl_gym.scriptcheck.faults import name_fault
 from wmrl_gym.scriptcheck.scope import Scope, State
 from wmrl_gym.scriptcheck.values.objects import Dict, Function, Items, Real
 from wmrl_gym.scriptcheck.values.scalars import UNKNOWN, Const, Value
-
-if TYPE_CHECKING:
-    import inspect
 
 DATA_DIR = "/data"
 SUBMISSION_PATH = "/scratch/submission.csv"
@@ -143,10 +141,8 @@ class Names(ABC):
 
 
 @functools.lru_cache(maxsize=512)
-def parameters_of(node: ast.FunctionDef | ast.Lambda) -> tuple[inspect.Parameter, ...]:
+def parameters_of(node: ast.FunctionDef | ast.Lambda) -> tuple[Parameter, ...]:
     """Parameters of a function of the script, in the standard library's own type."""
-    from inspect import Parameter
-
     spec, found = node.args, []
     positional = [*spec.posonlyargs, *spec.args]
     first_default = len(positional) - len(spec.defaults)

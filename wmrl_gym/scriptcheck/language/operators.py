@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wmrl_gym.scriptcheck.cells import NUMERIC, Cells, merge_cells
-from wmrl_gym.scriptcheck.faults import runtime_fault, shape_fault
+from wmrl_gym.scriptcheck.faults import python_fault, runtime_fault, shape_fault
 from wmrl_gym.scriptcheck.limits import (
     MAX_ITEMS,
     percent_too_large,
@@ -66,10 +66,8 @@ def unary(interpreter: Evaluator, op: ast.unaryop, value: Value) -> Value:
         return UNKNOWN if verdict is None else Const(not verdict)
     if isinstance(value, Const):
         fold = _UNARY[type(op)]
-        try:
+        with python_fault(TypeError):
             return Const(fold(value.value))
-        except TypeError as error:
-            raise runtime_fault(str(error), "TypeError") from None
     if isinstance(value, DATA):
         if isinstance(op, ast.USub):
             return _with_cells(value, _cells(value).derived(negative=None))
@@ -116,10 +114,8 @@ def _fold(fold: Callable[[Any, Any], Any], a: Any, b: Any) -> Value:
         return UNKNOWN
     if fold is operator.mod and isinstance(a, str | bytes) and percent_too_large(a, b):
         return _unknown_like(a)
-    try:
+    with python_fault(ArithmeticError, TypeError, ValueError):
         result = fold(a, b)
-    except (ArithmeticError, TypeError, ValueError) as error:
-        raise runtime_fault(str(error), type(error).__name__) from None
     if too_large(result):
         return _unknown_like(result)
     if isinstance(result, tuple):

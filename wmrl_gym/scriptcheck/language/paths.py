@@ -243,19 +243,21 @@ def open_file(call: Call) -> Value:
     mode = constant(call.args[1] if len(call.args) > 1 else call.kwargs.get("mode"), "r")
     path = path_text(call.first(0))
     if isinstance(mode, str) and any(letter in mode for letter in "wax+"):
-        target = absolute(path) if path is not None else None
-        line = getattr(call.node, "lineno", 0)
-        call.interpreter.state.writes.append(Write(target, line, UNKNOWN, index=None))
+        _note_write(call, path)
         return Instance(object)
     require_file(call.interpreter, call.first(0))
     return Instance(object)
 
 
-@MODELS.method(Text, "write_text", "write_bytes", "open", "touch")
-def _path_write(call: Call, value: Text) -> Value:
-    path = value.literal
+def _note_write(call: Call, path: str | None) -> None:
+    """The script writes a file by other means than pandas."""
     target = absolute(path) if path is not None else None
     call.interpreter.state.writes.append(Write(target, getattr(call.node, "lineno", 0), UNKNOWN, index=None))
+
+
+@MODELS.method(Text, "write_text", "write_bytes", "open", "touch")
+def _path_write(call: Call, value: Text) -> Value:
+    _note_write(call, value.literal)
     return UNKNOWN
 
 
@@ -279,6 +281,5 @@ def _other_write(call: Call) -> Value:
     for argument in call.args[:2]:
         path = path_text(argument)
         if path is not None and absolute(path) == SUBMISSION_PATH:
-            line = getattr(call.node, "lineno", 0)
-            call.interpreter.state.writes.append(Write(SUBMISSION_PATH, line, UNKNOWN, index=None))
+            _note_write(call, path)
     return NONE

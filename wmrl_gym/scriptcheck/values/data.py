@@ -44,6 +44,10 @@ class Frame(Value):
         """The same rows with other columns."""
         return dataclasses.replace(self, columns=columns, **changes)
 
+    def blurred(self) -> dict[str, Cells]:
+        """The columns, of whose values nothing is known any more but where they come from."""
+        return {name: Cells(sources=cells.sources) for name, cells in self.columns.items()}
+
     def cells(self) -> Cells:
         """All values put together."""
         return merge_cells([*self.columns.values(), *([] if self.complete else [self.rest])])

@@ -11,12 +11,12 @@ from typing import Any
 from wmrl_gym.scriptcheck import installed
 from wmrl_gym.scriptcheck.cells import Cells
 from wmrl_gym.scriptcheck.faults import AnalysisLimit, Fault, api_fault, runtime_fault
-from wmrl_gym.scriptcheck.language.containers import element, elements, extend, length
+from wmrl_gym.scriptcheck.language.containers import element, elements, length
 from wmrl_gym.scriptcheck.language.names import SUBMISSION_PATH, Names
 from wmrl_gym.scriptcheck.limits import tick
 from wmrl_gym.scriptcheck.models import Call, Models
 from wmrl_gym.scriptcheck.overview import Overview
-from wmrl_gym.scriptcheck.scope import Scope, State, join_values, scalar_cells
+from wmrl_gym.scriptcheck.scope import Scope, State, scalar_cells
 from wmrl_gym.scriptcheck.values.data import Array, Frame, Series
 from wmrl_gym.scriptcheck.values.estimators import Estimator
 from wmrl_gym.scriptcheck.values.objects import Bound, Dict, Function, Items, Real, constant
@@ -26,8 +26,6 @@ from wmrl_gym.scriptcheck.walk.objects import (
     call_object,
     call_unmodelled,
     call_unmodelled_method,
-    script_class,
-    store_attribute,
 )
 
 MAX_STEPS = 40_000
@@ -113,10 +111,6 @@ class Dispatch(Names):
             name = type(value.value).__name__
             raise runtime_fault(f"'{name}' object does not support item assignment", "TypeError")
 
-    def store_attribute(self, value: Value, name: str, item: Value) -> None:
-        """``value.name = item``."""
-        store_attribute(self, value, name, item)
-
     def delete_item(self, value: Value, key: Value) -> None:
         """``del value[key]``."""
         name = key.value if isinstance(key, Const) else None
@@ -180,10 +174,6 @@ class Dispatch(Names):
                 self.escaped = True
         return UNKNOWN
 
-    def join(self, a: Value, b: Value) -> Value:
-        """A value that is one of the two."""
-        return join_values(a, b)
-
     def weaken(self, value: Value) -> Value:
         """A value of the same kind of which nothing else is known."""
         cells = scalar_cells(value)
@@ -237,23 +227,11 @@ class Dispatch(Names):
             return value.obj if isinstance(value, Real) else None
         return found
 
-    def extend_list(self, target: Items, addition: Value) -> None:
-        """``target += addition`` for a list."""
-        extend(self, target, addition)
-
-    def enter(self, value: Value) -> Value:
-        """What ``with value as x`` binds."""
-        return value
-
     def wrap(self, obj: Any, name: str) -> Value:
         """Abstract value of a real object."""
         if isinstance(obj, bool | int | float | str | bytes | None):
             return Const(obj)
         return Real(obj, name)
-
-    def script_class(self, node: ast.ClassDef) -> Value:
-        """The class that a ``class`` statement makes."""
-        return script_class(self, node)
 
     def endless(self, reason: str) -> Fault:
         """The timeout that a loop without an end runs into."""

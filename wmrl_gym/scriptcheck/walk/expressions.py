@@ -11,7 +11,7 @@ from abc import abstractmethod
 from typing import Any
 
 from wmrl_gym.scriptcheck.cells import Cells
-from wmrl_gym.scriptcheck.faults import Fault, runtime_fault
+from wmrl_gym.scriptcheck.faults import Fault, python_fault
 from wmrl_gym.scriptcheck.language.operators import binary, compare, unary
 from wmrl_gym.scriptcheck.limits import MAX_ITEMS, MAX_TEXT, too_wide
 from wmrl_gym.scriptcheck.models import Call
@@ -121,10 +121,8 @@ class Expressions(Dispatch):
         if isinstance(value, Const) and isinstance(spec, Const) and node.conversion == -1:
             if too_wide(str(spec.value)):
                 return [Cells("str", missing=False)]
-            try:
+            with python_fault(TypeError, ValueError):
                 return [format(value.value, str(spec.value))]
-            except (ValueError, TypeError) as error:
-                raise runtime_fault(str(error), type(error).__name__) from None
         if isinstance(value, Text) and spec == Const(""):
             return list(value.parts)
         return [scalar_cells(value) or Cells()]

@@ -13,7 +13,7 @@ from wmrl_gym.scriptcheck.arguments import callable_name
 from wmrl_gym.scriptcheck.cells import Cells
 from wmrl_gym.scriptcheck.data.series_methods import accessor_attribute
 from wmrl_gym.scriptcheck.estimators.estimators import construct, is_estimator
-from wmrl_gym.scriptcheck.faults import Fault, api_fault, name_fault, runtime_fault
+from wmrl_gym.scriptcheck.faults import Fault, api_fault, name_fault, python_fault, runtime_fault
 from wmrl_gym.scriptcheck.language.constants import call_constant_method
 from wmrl_gym.scriptcheck.language.operators import type_name
 from wmrl_gym.scriptcheck.limits import function_too_large, too_large
@@ -280,10 +280,8 @@ def _really_call(call: Call, target: Any) -> Value:
         return Scalar(Cells("float", missing=None)) if not call.open_ended else UNKNOWN
     if function_too_large(target, args):
         return UNKNOWN
-    try:
+    with python_fault(ArithmeticError, TypeError, ValueError):
         result = target(*args)
-    except (ArithmeticError, TypeError, ValueError) as error:
-        raise runtime_fault(str(error), type(error).__name__) from None
     if isinstance(result, int):
         return UNKNOWN if too_large(result) else Const(result)
     return Const(result) if isinstance(result, float) and math.isfinite(result) else UNKNOWN
