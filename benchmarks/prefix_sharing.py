@@ -23,7 +23,7 @@ from wmrl_gym.engines.engine import Prompt, Sampling
 from wmrl_gym.engines.transformers_engine import TransformersEngine
 from wmrl_gym.policies.smollm2 import smollm2_directory
 from wmrl_gym.reporting.markup import markdown_table
-from wmrl_gym.world_models.llm_static_checker import LLMStaticChecker
+from wmrl_gym.world_models.llm_static_checker import AskingSettings, LLMStaticChecker
 
 TABLE = Path(__file__).parent / "results" / "prefix_sharing.md"
 COSTS = ("prompt_tokens", "cached_tokens", "generated_tokens", "seconds")
@@ -40,7 +40,7 @@ def questions(count: int, overview_chars: int) -> list[list[Prompt]]:
     """The eight prompts about each of the first so many solutions of different competitions."""
     submissions, _ = load_submissions(SOLUTIONS)
     first = {submission.task_id: submission for submission in reversed(submissions)}
-    checker = LLMStaticChecker(TransformersEngine("unused"), overview_chars=overview_chars)
+    checker = LLMStaticChecker(TransformersEngine("unused"), asking=AskingSettings(overview_chars=overview_chars))
     chosen = [first[name] for name in sorted(first)[:count]]
     return [checker.prompter.prompts(submission.content, submission.context["overview"]) for submission in chosen]
 

@@ -27,7 +27,7 @@ from wmrl_gym.envs.mle_dojo.catalogue import prepare
 from wmrl_gym.envs.mle_dojo.competition import default_data_root, load_competition
 from wmrl_gym.envs.mle_dojo.overview_building import build_overview
 from wmrl_gym.reporting.markup import markdown_table
-from wmrl_gym.world_models.llm_static_checker import LLMStaticChecker
+from wmrl_gym.world_models.llm_static_checker import AskingSettings, LLMStaticChecker
 from wmrl_gym.world_models.static_analysis import StaticAnalysis
 
 TABLE = Path(__file__).parent / "results" / "world_model_fidelity.md"
@@ -48,7 +48,8 @@ def smollm2_checker(mode: Any, batch: int) -> LLMStaticChecker:
     from wmrl_gym.policies.smollm2 import smollm2_directory
 
     engine = TransformersEngine(smollm2_directory(), threads=1, batch_size=batch, local_files_only=True)
-    return LLMStaticChecker(engine, mode, sampling=Sampling(max_tokens=160), overview_chars=1500)
+    asking = AskingSettings(overview_chars=1500)
+    return LLMStaticChecker(engine, mode, asking=asking, sampling=Sampling(max_tokens=160))
 
 
 MODELS: Mapping[str, Callable[[], WorldModel]] = {

@@ -212,8 +212,18 @@ class ExpensiveRewardEnv(gym.Env[ObsType, ActType], ABC):
 
     @classmethod
     def measure(cls, name: str) -> Measure:
-        """The measure of that name; one that the domain does not know is a plain number."""
-        return next((measure for measure in cls.measures if measure.name == name), Measure(name))
+        """The measure of that name: one of `measures`, or "score", which every outcome has.
+
+        Raises:
+            ValueError: for another name. No outcome would have it, and the score would take its place unsaid.
+        """
+        known = {measure.name: measure for measure in (SCORE, *cls.measures)}
+        if name not in known:
+            raise ValueError(
+                f"{cls.__name__} has no measure '{name}': choose {' or '.join(sorted(known))}\n"
+                f"  for a value of your own that stands in Outcome.details, name it in {cls.__name__}.measures."
+            )
+        return known[name]
 
     def episode_score(self, scores: Sequence[float | None]) -> float | None:
         """Score of a whole episode from the scores of its submissions: the best of them.

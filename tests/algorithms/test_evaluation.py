@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from wmrl_gym.algorithms.evaluation import EpisodeRecord, Evaluation, evaluate
+from wmrl_gym.algorithms.evaluation import EpisodeRecord, Evaluation, EvaluationSettings, evaluate
 from wmrl_gym.core import ExecutorError, Measure, Outcome, Submission, Trajectory
 from wmrl_gym.execution.local import LocalExecutor
 
@@ -34,7 +34,9 @@ def test_categories_weigh_alike() -> None:
 
 
 def test_everything_is_executed_and_the_same_seed_gives_the_same_episodes() -> None:
-    first, again = (evaluate(LetterPolicy(), [LetterEnv] * 8, ["p", "q"], samples=4, seed=5) for _ in range(2))
+    first, again = (
+        evaluate(LetterPolicy(), [LetterEnv] * 8, ["p", "q"], EvaluationSettings(samples=4, seed=5)) for _ in range(2)
+    )
     assert first.executions == 16
     assert first.records == again.records
     assert {r.task for r in first.records} == {"p", "q"}
@@ -45,7 +47,7 @@ def test_an_execution_that_fails_excludes_its_episode() -> None:
         def execute(self, submission: Submission) -> Outcome:
             return Outcome(None, "unknown") if submission.content in "abcd" else super().execute(submission)
 
-    evaluation: Any = evaluate(LetterPolicy(), [Flaky] * 32, ["p"], samples=32)
+    evaluation: Any = evaluate(LetterPolicy(), [Flaky] * 32, ["p"], EvaluationSettings(samples=32))
     assert 0 < evaluation.unknown < 32
     assert len(evaluation.scores()["p"]) == 32 - evaluation.unknown
 
@@ -63,7 +65,7 @@ def test_task_score_is_the_share_of_valid_episodes_times_the_mean_of_their_best_
             worth = TRUTH[submission.content]
             return Outcome(0.5 + 0.5 * worth, "valid", details={"percentile": worth})
 
-    evaluation = evaluate(LetterPolicy(), [lambda: Graded(turns=1)] * 40, ["p"], samples=40)
+    evaluation = evaluate(LetterPolicy(), [lambda: Graded(turns=1)] * 40, ["p"], EvaluationSettings(samples=40))
     percentiles = [record.metric for record in evaluation.records if record.metric is not None]
     assert 0 < len(percentiles) < 40
     expected = len(percentiles) / 40 * sum(percentiles) / len(percentiles)
@@ -73,17 +75,25 @@ def test_task_score_is_the_share_of_valid_episodes_times_the_mean_of_their_best_
 
 
 def test_the_best_turn_counts_and_a_task_without_known_episode_has_no_score() -> None:
-    evaluation = evaluate(LetterPolicy(), [LetterEnv] * 8, ["p"], samples=8)
+    evaluation = evaluate(LetterPolicy(), [LetterEnv] * 8, ["p"], EvaluationSettings(samples=8))
     assert all(record.metric == max(value for value in record.turn_metrics if value is not None)
                for record in evaluation.records)  # fmt: skip
     assert Evaluation((record("a", 0.8, known=False),), 1, 0.8, 1, 1.0).task_scores() == {"a": None}
 
 
-def test_a_metric_given_takes_the_place_of_the_domains_measure() -> None:
+def test_measures_given_take_the_place_of_the_domains_usual_one() -> None:
     evaluation = evaluate(
-        LetterPolicy(), [LetterEnv] * 4, ["p"], samples=4, metric=lambda trajectory: [0.25 for _ in trajectory.turns]
+        LetterPolicy(),
+        [LetterEnv] * 4,
+        ["p"],
+        EvaluationSettings(samples=4),
+        measures={
+            "quarter": lambda trajectory: [0.25 for _ in trajectory.turns],
+            "turns": lambda trajectory: range(1, len(trajectory.turns) + 1),
+        },
     )
-    assert evaluation.scores() == {"p": [0.25] * 4}
+    assert evaluation.scores() == {"p": [0.25] * 4} and evaluation.other_scores("turns") == {"p": [2] * 4}
+    assert all(record.others == {"turns": 2} for record in evaluation.records)
 
 
 def test_an_executor_changes_no_result_and_is_left_open_while_environments_are_closed() -> None:
@@ -95,16 +105,21 @@ def test_an_executor_changes_no_result_and_is_left_open_while_environments_are_c
 
     executor = LocalExecutor(LetterEnv().execute, max_workers=2)
     try:
-        pooled = evaluate(LetterPolicy(), [Closing] * 8, ["p", "q"], executor=executor, samples=4, seed=5)
+        pooled = evaluate(
+            LetterPolicy(), [Closing] * 8, ["p", "q"], EvaluationSettings(samples=4, seed=5), executor=executor
+        )
         assert executor.submit(Submission("letters", "h")).result().score == 1.0
     finally:
         executor.close()
-    assert pooled.records == evaluate(LetterPolicy(), [LetterEnv] * 8, ["p", "q"], samples=4, seed=5).records
+    assert (
+        pooled.records
+        == evaluate(LetterPolicy(), [LetterEnv] * 8, ["p", "q"], EvaluationSettings(samples=4, seed=5)).records
+    )
     assert len(closed) == 8
 
 
 def test_another_seed_gives_other_episodes() -> None:
-    one, other = (evaluate(LetterPolicy(), [LetterEnv] * 8, ["p"], samples=8, seed=seed) for seed in (1, 2))
+    one, other = (evaluate(LetterPolicy(), [LetterEnv] * 8, ["p"], EvaluationSettings(seed=seed)) for seed in (1, 2))
     assert one.records != other.records
 
 
@@ -116,7 +131,7 @@ def test_a_percentile_of_a_submission_that_failed_does_not_count() -> None:
         def execute(self, submission: Submission) -> Outcome:
             return Outcome(0.1, "timeout", details={"percentile": 0.9})
 
-    evaluation = evaluate(LetterPolicy(), [Failing] * 4, ["p"], samples=4)
+    evaluation = evaluate(LetterPolicy(), [Failing] * 4, ["p"], EvaluationSettings(samples=4))
     assert evaluation.achieved() == {"p": [0.0] * 4}
     assert evaluation.task_scores() == {"p": 0.0}
 
@@ -134,25 +149,30 @@ def test_slices_play_the_same_episodes_as_all_at_once(monkeypatch: pytest.Monkey
         return [float(first.observation.split()[-1]) + float(first.token_ids[0])]
 
     tasks = ["p", "q", "r", "s", "t"]
-    whole = evaluate(LetterPolicy(), [make] * 15, tasks, samples=3, metric=seen)
+    whole = evaluate(LetterPolicy(), [make] * 15, tasks, EvaluationSettings(samples=3), measures={"seen": seen})
     assert len(made) == 15 and len({record.turn_metrics for record in whole.records}) > 5
     made.clear()
     monkeypatch.setattr("wmrl_gym.algorithms.evaluation.MAX_EPISODES", 7)
-    sliced = evaluate(LetterPolicy(), [make] * 15, tasks, samples=3, metric=seen)
+    sliced = evaluate(LetterPolicy(), [make] * 15, tasks, EvaluationSettings(samples=3), measures={"seen": seen})
     assert sliced.records == whole.records and sliced.executions == whole.executions
     assert len(made) == 6
 
 
 def test_saved_slices_are_not_played_again_and_change_nothing() -> None:
     tasks, saved = ["p", "q", "r", "s", "t"], []
-    whole = evaluate(LetterPolicy(), [LetterEnv] * 40, tasks, samples=8, seed=5, on_slice=saved.append)
+    whole = evaluate(LetterPolicy(), [LetterEnv] * 40, tasks, EvaluationSettings(seed=5), on_slice=saved.append)
     assert [len(part.records) for part in saved] == [16, 16, 8]
     kept = [Evaluation.from_dict(json.loads(json.dumps(part.to_dict()))) for part in saved]
     assert kept == saved
     for count in range(4):
         rest: list[Evaluation] = []
         again = evaluate(
-            LetterPolicy(), [LetterEnv] * 40, tasks, samples=8, seed=5, played=kept[:count], on_slice=rest.append
+            LetterPolicy(),
+            [LetterEnv] * 40,
+            tasks,
+            EvaluationSettings(seed=5),
+            played=kept[:count],
+            on_slice=rest.append,
         )
         assert again.records == whole.records and again.executions == whole.executions == 80
         assert len(rest) == 3 - count
@@ -184,7 +204,9 @@ def test_so_many_failures_in_a_row_end_the_evaluation() -> None:
 
     for allowed in (7, 9):
         with pytest.raises(ExecutorError) if allowed == 7 else nullcontext():
-            evaluate(LetterPolicy(), [lambda: Dead(turns=1)] * 8, ["p"], max_consecutive_failures=allowed)
+            evaluate(
+                LetterPolicy(), [lambda: Dead(turns=1)] * 8, ["p"], EvaluationSettings(max_consecutive_failures=allowed)
+            )
 
 
 @pytest.mark.parametrize(("concurrency", "sizes"), [(4, [16, 16, 8]), (24, [24, 16])])
@@ -200,7 +222,13 @@ def test_saved_slices_keep_an_executor_of_many_places_busy() -> None:
     executor = LocalExecutor(LetterEnv().execute, max_workers=12)
     saved: list[Evaluation] = []
     try:
-        evaluate(LetterPolicy(), [LetterEnv] * 40, list("pqrst"), executor=executor, samples=8, on_slice=saved.append)
+        evaluate(LetterPolicy(), [LetterEnv] * 40, list("pqrst"), executor=executor, on_slice=saved.append)
     finally:
         executor.close()
     assert [len(part.records) for part in saved] == [24, 16]
+
+
+@pytest.mark.parametrize("number", [{"samples": 0}, {"max_consecutive_failures": 0}, {"temperature": -0.1}])
+def test_numbers_out_of_their_range_are_refused_by_name(number: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=f"EvaluationSettings.{next(iter(number))} is"):
+        EvaluationSettings(**number)

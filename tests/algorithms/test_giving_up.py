@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wmrl_gym.algorithms.evaluation import evaluate
+from wmrl_gym.algorithms.evaluation import EvaluationSettings, evaluate
 from wmrl_gym.algorithms.rollout import GroupPlan, collect
 from wmrl_gym.algorithms.step_metrics import rollout_metrics
 from wmrl_gym.core import Decision, Outcome, Submission
@@ -54,7 +54,7 @@ def test_what_was_achieved_before_counts(mode: Any) -> None:
 
 
 def test_in_an_evaluation_an_agent_that_gave_up_at_once_has_failed() -> None:
-    result = evaluate(Tiring(), [LetterEnv] * 4, ["letters"], samples=4, temperature=1.0)
+    result = evaluate(Tiring(), [LetterEnv] * 4, ["letters"], EvaluationSettings(samples=4))
     assert result.unknown == 0
     assert [record.metric is None for record in result.records] == [False, False, True, False]
 

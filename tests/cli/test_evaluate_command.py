@@ -157,7 +157,7 @@ def test_a_runs_agent_is_measured_on_its_own_tasks_or_elsewhere(
 def test_settings_that_cannot_be_right_are_refused(
     override: str, words: str, smoke_data: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["evaluate", override]) == 2
+    assert main(["evaluate", "tasks.held_out=[diabetes_progression]", override]) == 2
     assert words in capsys.readouterr().err
 
 

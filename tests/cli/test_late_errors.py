@@ -36,6 +36,28 @@ def test_settings_that_cannot_train_leave_no_run_folder(
     assert not list(tmp_path.rglob("config.yaml"))
 
 
+@pytest.mark.parametrize("setting", ["tasks.measure=percentil", "tasks.also=[percentil]"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["train", "experiment=smoke", "runs={0}"],
+        ["compare", "experiment=smoke", "runs={0}", "only=[wmrl]"],
+        ["evaluate", "policy=fixed_pipeline", "output={0}"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_measure_that_the_domain_does_not_know_leaves_no_folder(
+    smoke_data: None, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], setting: str
+) -> None:
+    """The score would be taken for it, and the report would carry a name that nothing was measured by."""
+    folder = tmp_path / "folder"
+    assert main([*(word.format(folder) for word in words), setting, "tasks.held_out=[diabetes_progression]"]) == 2
+    message = capsys.readouterr().err
+    where = setting.partition("=")[0]
+    assert message.startswith(f"wmrl: '{where}' names 'percentil': MLEDojoEnv has no measure 'percentil'")
+    assert "choose percentile or score" in message and not folder.exists()
+
+
 def test_overrides_may_stand_before_and_after_an_option(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["train", "experiment=smoke", "--show", "seed=7"]) == 0
     assert "seed: 7" in capsys.readouterr().out
@@ -79,7 +101,7 @@ def test_another_class_keeps_what_it_takes_too_and_is_checked_by_its_own_argumen
         ["train", "experiment=smoke", "runs={file}/below"],
         ["compare", "experiment=smoke", "folder={file}"],
         ["corpus", "output={file}/solutions.jsonl.gz"],
-        ["evaluate", "output={file}"],
+        ["evaluate", "tasks.held_out=[diabetes_progression]", "output={file}"],
     ],
 )
 def test_a_file_in_the_place_of_an_output_folder_is_refused_before_any_work(

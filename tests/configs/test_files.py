@@ -30,6 +30,17 @@ def test_every_member_of_every_group_composes_into_typed_sections(group: str, me
         assert config.world_model.build() is not None
 
 
+def test_settings_of_the_checker_are_overridden_by_group_and_follow_the_environment() -> None:
+    words = ["world_model.mode=holistic", "world_model.asking.samples=3", "world_model.judging.default_to=calibrated"]
+    words += ["env.sandbox_limits.wall_seconds=7", "env.ladder.valid_base=0.6", "experiment=smollm2"]
+    checker = to_dataclass(TrainConfig, compose_config("train", words)).world_model
+    assert checker is not None
+    given = checker.arguments
+    assert (given["asking"].samples, given["asking"].overview_chars) == (3, 1500)
+    assert given["judging"].default_to == "calibrated" and given["mode"] == "holistic"
+    assert (given["environment"].budget_seconds, given["environment"].ladder.valid_base) == (7.0, 0.6)
+
+
 def test_every_experiment_keeps_to_its_name_and_trains_on_other_tasks_than_it_measures() -> None:
     for experiment in CHOICES["experiment"]:
         config = TrainConfig.from_mapping(compose_config("train", [f"experiment={experiment}"]))

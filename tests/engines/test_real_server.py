@@ -28,7 +28,7 @@ from wmrl_gym.engines.openai_engine import OpenAIEngine
 from wmrl_gym.envs.mle_dojo.catalogue import prepare
 from wmrl_gym.envs.mle_dojo.competition import load_competition
 from wmrl_gym.envs.mle_dojo.overview_building import build_overview
-from wmrl_gym.world_models.llm_static_checker import LLMStaticChecker
+from wmrl_gym.world_models.llm_static_checker import AskingSettings, LLMStaticChecker
 
 from .conftest import VERDICT, checks, prompt
 
@@ -151,7 +151,7 @@ def test_the_static_checker_end_to_end_and_its_server_killed_in_mid_batch(server
         ]
 
     engine = server.engine(retries=1, backoff=0.1)
-    checker = LLMStaticChecker(engine, sampling=Sampling(max_tokens=120), overview_chars=1000)
+    checker = LLMStaticChecker(engine, asking=AskingSettings(overview_chars=1000), sampling=Sampling(max_tokens=120))
     for outcome in checker.predict(submissions(2)):
         assert outcome.score is not None or outcome.details["abstentions"]
         assert len(outcome.details["verdicts"]) == 8 and outcome.details["model"]

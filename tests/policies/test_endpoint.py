@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.engines.chat_server import ChatServer, Handler, completion, echo, serving, slow_echo
-from wmrl_gym.algorithms.evaluation import Evaluation, evaluate
+from wmrl_gym.algorithms.evaluation import Evaluation, EvaluationSettings, evaluate
 from wmrl_gym.cli.main import main
 from wmrl_gym.configs.compose import compose_config
 from wmrl_gym.configs.schema import EvaluateConfig
@@ -126,7 +126,7 @@ def test_an_episode_without_an_answer_is_left_out_and_not_asked_for_again(root: 
     with serving(refuse_one_seed) as server:
         agent = policy(server, concurrency=1)
         assert agent.concurrency == 1
-        result = evaluate(agent, [lambda: OneScriptEnv(root)] * 4, ["titanic_survival"], samples=4)
+        result = evaluate(agent, [lambda: OneScriptEnv(root)] * 4, ["titanic_survival"], EvaluationSettings(4))
         assert len(server.requests) == 1 + 3 * 2
     assert result.unknown == 1 and result.scores() == {"titanic_survival": [0.5] * 3}
 
@@ -150,7 +150,7 @@ def test_an_episode_whose_answers_hold_no_text_is_measured_as_one_without_code(r
 
     with serving(behave) as server:
         agent = policy(server, concurrency=1, retries=4, max_consecutive_failures=1)
-        result = evaluate(agent, [lambda: OneScriptEnv(root)] * 2, ["titanic_survival"], samples=2)
+        result = evaluate(agent, [lambda: OneScriptEnv(root)] * 2, ["titanic_survival"], EvaluationSettings(2))
         assert len(server.requests) == 4
     assert result.unknown == 0 and result.scores() == {"titanic_survival": [0.0, 0.5]}
     assert result.records[0].statuses == ("no_code", "no_code")

@@ -7,14 +7,16 @@ import signal
 from pathlib import Path
 
 from tests.algorithms.letters import LetterEnv
-from wmrl_gym.core import Outcome, Submission
+from wmrl_gym.core import SCORE, Measure, Outcome, Submission
 
 LOG, KILL_AT, LOSE_AT = "COUNTED_LETTERS_LOG", "COUNTED_LETTERS_KILL_AT", "COUNTED_LETTERS_LOSE_AT"
 """Environment variables: settings would be told apart by `wmrl evaluate`."""
 
 
 class CountedLetters(LetterEnv):
-    """One character in the log for each execution."""
+    """One character in the log for each execution. There are two measures, so that another can be chosen."""
+
+    measures = (SCORE, Measure("worth"))
 
     def execute(self, submission: Submission) -> Outcome:
         log = Path(os.environ[LOG])

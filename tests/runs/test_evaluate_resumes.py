@@ -99,7 +99,7 @@ def test_what_was_finished_is_not_played_again_and_the_tables_are_those_of_an_ev
         (["seed=1", "evaluation.temperature=1.0"], ["seed: 0, now 1", "evaluation.temperature: 0.8, now 1.0"]),
         (["evaluation.samples=4"], ["evaluation.samples: 8, now 4"]),
         (["tasks.held_out=[p,q]"], ['tasks.held_out: ["p", "q", "r", "s", "t"], now ["p", "q"]']),
-        (["tasks.measure=percentile"], ['tasks.measure: "score", now "percentile"']),
+        (["tasks.measure=worth"], ['tasks.measure: "score", now "worth"']),
         (["env.turns=1"], ["env.turns: 2, now 1"]),
         (["policy=random_pipelines"], ['policy._target_: "tests.algorithms.letters.LetterPolicy", now "']),
         (["threads=2"], ["threads: 1, now 2"]),

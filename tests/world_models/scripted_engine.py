@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from wmrl_gym.engines.engine import Answer, Prompt, Sampling
+from wmrl_gym.world_models.llm_static_checker import (
+    AskingSettings,
+    JudgedEnvironment,
+    JudgingSettings,
+    LLMStaticChecker,
+)
 from wmrl_gym.world_models.llm_static_checker.prompting import prompt_text
 from wmrl_gym.world_models.llm_static_checker.schemas import questions
 
@@ -87,3 +94,15 @@ class ScriptedEngine:
             return value
         text = value if isinstance(value, str | bytes) else json.dumps(value)
         return Answer(text, prompt_tokens=1000, cached_tokens=900, generated_tokens=50, seconds=0.25)  # type: ignore[arg-type]
+
+
+GROUPS = {"asking": AskingSettings, "judging": JudgingSettings, "environment": JudgedEnvironment}
+
+
+def checker(engine: Any, mode: Any = "decomposed", *, first: Any = None, **settings: Any) -> LLMStaticChecker:
+    """A checker with the settings of whatever group, by name."""
+    groups = {}
+    for name, group in GROUPS.items():
+        own = {field.name for field in dataclasses.fields(group)} & set(settings)
+        groups[name] = group(**{key: settings.pop(key) for key in own})
+    return LLMStaticChecker(engine, mode, first=first, **groups, **settings)

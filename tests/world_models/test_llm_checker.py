@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from tests.scriptcheck.sound_scripts import HEAD
 from tests.scriptcheck.worlds import World
-from tests.world_models.scripted_engine import KEY_ERROR, MID, PASS, VALID, ScriptedEngine
+from tests.world_models.scripted_engine import KEY_ERROR, MID, PASS, VALID, ScriptedEngine, checker
 from wmrl_gym.core import Outcome, Submission, WorldModel, WorldModelError
 from wmrl_gym.engines.engine import Answer, Engine, Sampling
 from wmrl_gym.scriptcheck.verdicts import Check
-from wmrl_gym.world_models.llm_static_checker import LLMStaticChecker
+from wmrl_gym.world_models.llm_static_checker import AskingSettings, JudgingSettings, LLMStaticChecker
 from wmrl_gym.world_models.llm_static_checker.understood_answer import Reading
 from wmrl_gym.world_models.llm_static_checker.voting import vote
 from wmrl_gym.world_models.static_analysis import StaticAnalysis
@@ -25,8 +26,8 @@ def _submission(worlds: dict[str, World], script: str = SOUND, world: str = "hou
     return Submission(world, script, {"overview": worlds[world].overview})
 
 
-def _predict(worlds: dict[str, World], engine: ScriptedEngine, script: str = SOUND, **options: object) -> Outcome:
-    return LLMStaticChecker(engine, **options).predict([_submission(worlds, script)])[0]  # type: ignore[arg-type]
+def _predict(worlds: dict[str, World], engine: ScriptedEngine, script: str = SOUND, **options: Any) -> Outcome:
+    return checker(engine, **options).predict([_submission(worlds, script)])[0]
 
 
 def _fail(exception: str, line: int | None, confidence: float = 0.9, **more: object) -> dict[str, object]:
@@ -153,7 +154,7 @@ def test_static_analysis_first_spares_the_model_what_is_certain(worlds: dict[str
     )
     assert sound.details["decided_by"] == "model" and len(engine.asked) == 8
     # Below the threshold it is only a guess, and the model is asked.
-    unsure = LLMStaticChecker(engine, first=StaticAnalysis(), first_threshold=0.99)
+    unsure = LLMStaticChecker(engine, first=StaticAnalysis(), judging=JudgingSettings(first_threshold=0.99))
     assert unsure.predict([_submission(worlds, HEAD + "y = train['pricee']\n")])[0].status == "valid"
 
 
@@ -238,13 +239,13 @@ def test_default_to_fail_never_holds_a_fault_of_the_engine_against_the_script(wo
 def test_calibrated_score_is_the_mixture_by_the_checks_own_failure_rates(worlds: dict[str, World]) -> None:
     turn = iter([_fail("TypeError", 2), PASS, PASS, PASS])
     engine = ScriptedEngine(api_calls=lambda *_: next(turn, NO_SENSE))
-    checker = LLMStaticChecker(engine, default_to="calibrated")
+    checker = LLMStaticChecker(engine, judging=JudgingSettings(default_to="calibrated"))
     checker.predict([_submission(worlds, SOUND + f"print({i})\n") for i in range(4)])
     outcome = checker.predict([_submission(worlds)])[0]
     crash = (1 + 1) / (4 + 2)
     assert outcome.score == pytest.approx(crash * 0.1 + (1 - crash) * 0.725)
     assert outcome.status == "valid"
-    resumed = LLMStaticChecker(ScriptedEngine(api_calls=NO_SENSE), default_to="calibrated")
+    resumed = LLMStaticChecker(ScriptedEngine(api_calls=NO_SENSE), judging=JudgingSettings(default_to="calibrated"))
     resumed.load_state_dict(json.loads(json.dumps(checker.state_dict())))
     assert resumed.predict([_submission(worlds)])[0].score == outcome.score
 
@@ -284,7 +285,7 @@ def test_all_checks_of_64_submissions_are_one_batch_with_neighbours_side_by_side
 
 def test_dead_engine_gives_unknown_scores_and_recovers(worlds: dict[str, World]) -> None:
     engine = ScriptedEngine()
-    checker = LLMStaticChecker(engine, default_to="fail", max_abstentions=100)
+    checker = LLMStaticChecker(engine, judging=JudgingSettings(default_to="fail", max_abstentions=100))
     engine.dead = True
     outcome = checker.predict([_submission(worlds)])[0]
     assert (outcome.score, outcome.status) == (None, "unknown")
@@ -298,7 +299,7 @@ def test_engine_that_stays_dead_stops_the_run_and_an_answer_in_between_starts_th
     worlds: dict[str, World],
 ) -> None:
     engine = ScriptedEngine()
-    checker = LLMStaticChecker(engine, max_dead_batches=3)
+    checker = LLMStaticChecker(engine, asking=AskingSettings(max_dead_batches=3))
     for dead in (True, True, False, True, True):
         engine.dead = dead
         checker.predict([_submission(worlds)])
@@ -418,6 +419,6 @@ def test_details_are_plain_data(worlds: dict[str, World]) -> None:
         {"max_dead_batches": 0},
     ],
 )
-def test_settings_out_of_range_are_refused_by_name(options: dict[str, object]) -> None:
+def test_settings_out_of_range_are_refused_by_name(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):
-        LLMStaticChecker(ScriptedEngine(), **options)  # type: ignore[arg-type]
+        checker(ScriptedEngine(), **options)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.scriptcheck.sound_scripts import HEAD
 from tests.scriptcheck.worlds import World
-from tests.world_models.scripted_engine import KEY_ERROR, MID, PASS, ScriptedEngine, question_of
+from tests.world_models.scripted_engine import KEY_ERROR, MID, PASS, ScriptedEngine, checker, question_of
 from wmrl_gym.core import Outcome, Submission
 from wmrl_gym.engines.engine import Prompt, Sampling
 from wmrl_gym.world_models.llm_static_checker import LLMStaticChecker
@@ -54,7 +54,7 @@ def _obeys(prompt: Prompt) -> bool:
 
 def _predict(worlds: dict[str, World], script: str, **options: object) -> Outcome:
     submission = Submission("houses", script, {"overview": worlds["houses"].overview})
-    return LLMStaticChecker(ObedientEngine(), **options).predict([submission])[0]  # type: ignore[arg-type]
+    return checker(ObedientEngine(), **options).predict([submission])[0]
 
 
 def _hidden(injection: str) -> dict[str, str]:

@@ -9,6 +9,7 @@ import platform
 import random
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from tests.scriptcheck.worlds import World
 from wmrl_gym.core import fingerprint
 from wmrl_gym.engines.engine import Prompt
 from wmrl_gym.scriptcheck.overview import Overview
+from wmrl_gym.world_models.llm_static_checker import AskingSettings, JudgedEnvironment
 from wmrl_gym.world_models.llm_static_checker.listing import listing, source_lines, without_comments
 from wmrl_gym.world_models.llm_static_checker.prompting import PROMPT_VERSION, Prompter, overview_text, prompt_text
 from wmrl_gym.world_models.llm_static_checker.schemas import questions
@@ -24,10 +26,10 @@ from wmrl_gym.world_models.llm_static_checker.schemas import questions
 TEXTS = sorted({"system", "case", "verdict_format", *questions("decomposed"), *questions("holistic")})
 
 
-def _prompter(mode: str = "decomposed", **changes: object) -> Prompter:
-    options = {"wall_seconds": 20.0, "memory_mb": 2048, "overview_chars": 4000, "code_chars": 8000}
-    options |= {"strip_comments": True}
-    return Prompter(mode, **{**options, **changes})  # type: ignore[arg-type]
+def _prompter(
+    mode: Any = "decomposed", limits: tuple[float, float] = (20.0, 2048), versions: Any = None, **asking: Any
+) -> Prompter:
+    return Prompter(mode, AskingSettings(**asking), JudgedEnvironment(*limits), versions)
 
 
 def _user(prompt: Prompt) -> str:
@@ -42,7 +44,7 @@ def test_texts_do_not_change_without_a_new_version() -> None:
 
 
 def test_system_message_tells_what_is_installed_and_what_is_not() -> None:
-    system = _prompter(wall_seconds=7.5, memory_mb=1234).system
+    system = _prompter(limits=(7.5, 1234)).system
     for name in ("numpy", "pandas", "scikit-learn"):
         assert f"{name} {metadata.version(name)}" in system
     assert platform.python_version() in system and "7.5 s" in system and "1234 MB" in system
@@ -97,8 +99,8 @@ def test_hash_names_everything_the_model_is_told() -> None:
     assert _prompter().hash == same
     different = [
         _prompter("holistic"),
-        _prompter(wall_seconds=21.0),
-        _prompter(memory_mb=1024),
+        _prompter(limits=(21.0, 2048)),
+        _prompter(limits=(20.0, 1024)),
         _prompter(code_chars=7000),
         _prompter(overview_chars=3000),
         _prompter(strip_comments=False),

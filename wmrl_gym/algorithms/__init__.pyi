@@ -1,7 +1,7 @@
 from .advantages import group_advantages
 from .behaviour_cloning import clone
 from .checkpoint import latest_checkpoint, load_checkpoint, load_latest_checkpoint, save_checkpoint
-from .evaluation import EpisodeRecord, Evaluation, evaluate
+from .evaluation import EpisodeRecord, Evaluation, EvaluationSettings, evaluate
 from .grpo import GRPOSettings
 from .policy_update import PolicyUpdate, TrainablePolicy
 from .rollout import GroupPlan, collect
@@ -12,6 +12,7 @@ __all__ = [
     "WMRLGRPO",
     "EpisodeRecord",
     "Evaluation",
+    "EvaluationSettings",
     "GRPOSettings",
     "GroupPlan",
     "PolicyUpdate",

@@ -18,7 +18,7 @@ import gymnasium as gym
 import numpy as np
 
 from wmrl_gym.algorithms.rollout import GroupPlan, collect
-from wmrl_gym.core import Executor, Outcome, Policy, Trajectory
+from wmrl_gym.core import Executor, Outcome, Policy, Trajectory, concurrency
 from wmrl_gym.policies.acting import IncompleteDecision, UnansweredDecision
 from wmrl_gym.proxy.vector_env import RewardProxyVectorEnv
 
@@ -29,6 +29,35 @@ MAX_EPISODES = 256
 SAVED_EPISODES = 16
 """So many are played at once where each slice is saved, unless more are needed to keep agent and executor busy: few,
 because a kill costs those of one slice."""
+
+
+TurnValues = Callable[[Trajectory], Sequence[float | None]]
+"""The value of each turn of a trajectory, None where it achieved nothing."""
+
+
+@dataclass(frozen=True)
+class EvaluationSettings:
+    """How an agent is measured.
+
+    Raises:
+        ValueError: for a number out of its range.
+    """
+
+    samples: int = 8
+    """k of avg@k: episodes of each task."""
+    temperature: float = 0.8
+    """Of sampling; 0 is greedy."""
+    seed: int = 0
+    """Of the random streams: the same one gives the same episodes for the same policy."""
+    max_consecutive_failures: int = 16
+    """Executions without a score, one after the other, that end it."""
+
+    def __post_init__(self) -> None:
+        for name in ("samples", "max_consecutive_failures"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"EvaluationSettings.{name} is {getattr(self, name)}: give at least 1")
+        if not self.temperature >= 0:
+            raise ValueError(f"EvaluationSettings.temperature is {self.temperature}: give 0 (greedy) or more")
 
 
 @dataclass(frozen=True)
@@ -127,59 +156,49 @@ def evaluate(
     policy: Policy,
     env_fns: Sequence[Callable[[], gym.Env[Any, Any]]],
     tasks: Sequence[str],
+    settings: EvaluationSettings | None = None,
     *,
     executor: Executor | None = None,
-    samples: int = 8,
-    temperature: float = 0.8,
-    seed: int = 0,
     reset_options: Callable[[str], Mapping[str, Any]] | None = None,
-    metric: Callable[[Trajectory], Sequence[float | None]] | None = None,
-    others: Mapping[str, Callable[[Trajectory], Sequence[float | None]]] | None = None,
+    measures: Mapping[str, TurnValues] | None = None,
     played: Sequence[Evaluation] = (),
     on_slice: Callable[[Evaluation], None] | None = None,
-    max_consecutive_failures: int = 16,
 ) -> Evaluation:
-    """Play every task ``samples`` times, in slices of as many tasks as `MAX_EPISODES` or `SAVED_EPISODES` allows.
+    """Play every task several times, in slices of as many tasks as `MAX_EPISODES` or `SAVED_EPISODES` allows.
 
     Args:
         policy: decides. If it has a ``concurrency``, that many episodes are played at once even where slices are saved.
         env_fns: make at least len(tasks) x samples environments; no more of them are used than play at once,
             ``samples`` in a row for each task.
         tasks: what to play.
+        settings: see `EvaluationSettings`; None is as they are by default.
         executor: executes; None executes in this thread.
-        samples: k of avg@k.
-        temperature: of sampling.
-        seed: of the random streams; the same seed gives the same episodes for the same policy.
         reset_options: options of `reset` that begin an episode of a task.
-        metric: value of each turn of a trajectory, None where it achieved nothing; default the usual
-            measure of the domain.
-        others: further measures by name, as ``metric``; of each, an episode's best is recorded.
+        measures: by what a trajectory is valued, by name; None is the usual measure of the domain. The first gives an
+            episode's ``metric``, further ones its ``others``, each by the episode's best turn.
         played: slices that an earlier call with the same arguments gave to ``on_slice``. They are not played again.
         on_slice: is given each finished slice, to save it.
-        max_consecutive_failures: executions without a score, one after the other, that end it.
 
     Raises:
         ValueError: if ``played`` is not the beginning of this evaluation; see `check_beginning`.
         ExecutorError: if too many executions in a row failed.
     """
-    check_beginning(played, tasks, samples, temperature)
+    settings = settings or EvaluationSettings()
+    samples, temperature = settings.samples, settings.temperature
+    check_beginning(played, tasks, settings)
     started = time.perf_counter()
-    episodes = MAX_EPISODES
-    if on_slice is not None:
-        # Neither an executor of many places nor an agent that batches must run out of work because slices are small.
-        busy = max(2 * (1 if executor is None else executor.capacity), getattr(policy, "concurrency", 1))
-        episodes = min(MAX_EPISODES, max(SAVED_EPISODES, busy))
-    at_once = max(1, episodes // samples)
+    at_once = max(1, _episodes_at_once(policy, executor, saved=on_slice is not None) // samples)
     vector_env = RewardProxyVectorEnv(
         env_fns[: min(len(tasks), at_once) * samples],
         None,
         executor,
-        max_consecutive_failures=max_consecutive_failures,
+        max_consecutive_failures=settings.max_consecutive_failures,
     )
     options = reset_options or (lambda task: {})
     plans = [GroupPlan(task, task, True, 1.0, samples, options(task)) for task in tasks]
     domain = vector_env.domain
-    values = metric or partial(turn_values, measure=domain.measures[0].name, success_status=domain.success_status)
+    usual = domain.measures[0].name
+    values = measures or {usual: partial(turn_values, measure=usual, success_status=domain.success_status)}
     slices = list(played)
     done = sum(len(part.records) for part in slices) // samples
     try:
@@ -189,17 +208,13 @@ def evaluate(
                 policy,
                 vector_env,
                 plans[start : start + at_once],
-                seed=seed,
+                seed=settings.seed,
                 step=0,
                 temperature=temperature,
                 stream=EVALUATION_STREAM,
                 before=plans[:start],
             )
-            records = tuple(
-                _record(group.task_id, t, values(t), {name: _best(other(t)) for name, other in (others or {}).items()})
-                for group in groups
-                for t in group.trajectories
-            )
+            records = tuple(_record(group.task_id, t, values) for group in groups for t in group.trajectories)
             now = time.perf_counter()
             executions = vector_env.n_executions - executed_before
             slices.append(Evaluation(records, samples, temperature, executions, now - started))
@@ -217,12 +232,13 @@ def evaluate(
     )
 
 
-def check_beginning(played: Sequence[Evaluation], tasks: Sequence[str], samples: int, temperature: float) -> None:
+def check_beginning(played: Sequence[Evaluation], tasks: Sequence[str], settings: EvaluationSettings) -> None:
     """Refuse slices that are not the first of an evaluation: others would be counted twice, or never played.
 
     Raises:
         ValueError: unless they hold ``samples`` episodes of each of the first ``tasks``, in order, at ``temperature``.
     """
+    samples, temperature = settings.samples, settings.temperature
     found = [record.task for part in played for record in part.records]
     whole = [task for task in tasks for _ in range(samples)]
     other = any((part.samples, part.temperature) != (samples, temperature) for part in played)
@@ -257,10 +273,18 @@ def _best(values: Sequence[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)
 
 
-def _record(
-    task: str, trajectory: Trajectory, values: Sequence[float | None], others: Mapping[str, float | None]
-) -> EpisodeRecord:
+def _episodes_at_once(policy: Policy, executor: Executor | None, saved: bool) -> int:
+    if not saved:
+        return MAX_EPISODES
+    # Neither an executor of many places nor an agent that batches must run out of work because slices are small.
+    busy = max(2 * (1 if executor is None else executor.capacity), concurrency(policy))
+    return min(MAX_EPISODES, max(SAVED_EPISODES, busy))
+
+
+def _record(task: str, trajectory: Trajectory, measures: Mapping[str, TurnValues]) -> EpisodeRecord:
     answered = not any(isinstance(turn.decision, UnansweredDecision) for turn in trajectory.turns)
+    first, *others = measures
+    values = measures[first](trajectory)
     return EpisodeRecord(
         task=task,
         metric=_best(values),
@@ -268,7 +292,7 @@ def _record(
         known=answered and (trajectory.executed_score is not None or not trajectory.turns),
         statuses=tuple("" if turn.executed is None else str(turn.executed.status) for turn in trajectory.turns),
         turn_metrics=tuple(values),
-        others=others,
+        others={name: _best(measures[name](trajectory)) for name in others},
         shortfalls=tuple(
             turn.decision.reason for turn in trajectory.turns if isinstance(turn.decision, IncompleteDecision)
         ),

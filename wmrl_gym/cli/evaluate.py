@@ -19,12 +19,11 @@ from wmrl_gym.runs.evaluating import AgentEvaluation, as_data, resolved
 from wmrl_gym.runs.records.run_directory import RunDirectory
 
 
-def evaluate(config: EvaluateConfig, plain: Mapping[str, Any]) -> int:
+def evaluate(plain: Mapping[str, Any]) -> int:
     """Measure an agent, print the result task by task, and write it if there is a place for it.
 
     Args:
-        config: what to measure, and how.
-        plain: the same as plain data, to be written down.
+        plain: what to measure, and how, as plain data.
 
     Raises:
         ConfigError: if no task is held out, or the result could not be written.
@@ -32,7 +31,7 @@ def evaluate(config: EvaluateConfig, plain: Mapping[str, Any]) -> int:
         RunInUse: if another process makes the same evaluation.
         ExecutorError: if too many executions in a row failed.
     """
-    evaluation = AgentEvaluation(config, plain)
+    evaluation = AgentEvaluation.from_config(plain)
     console = Console()
 
     def say(text: str) -> None:
@@ -67,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
     plain = compose_config("evaluate", options.overrides, options.config_dir)
     if options.show and shown(options, {**plain, **_of_its_run(plain)}):
         return 0
-    return evaluate(to_dataclass(EvaluateConfig, plain), plain)
+    return evaluate(plain)
 
 
 def _of_its_run(plain: dict[str, Any]) -> dict[str, Any]:

@@ -19,11 +19,14 @@ class Progress:
         total: number of steps.
         columns: metric name and heading of each column.
         console: where to print.
+        every: so many steps make a line, and the last step another.
     """
 
-    def __init__(self, total: int, columns: Sequence[tuple[str, str]], console: Console | None = None) -> None:
+    def __init__(
+        self, total: int, columns: Sequence[tuple[str, str]], console: Console | None = None, every: int = 1
+    ) -> None:
         self.console = console or Console()
-        self._total = total
+        self._total, self._every = total, every
         self._columns = list(columns)
         self._status: Status | None = None
         self._begin = time.monotonic()
@@ -52,7 +55,7 @@ class Progress:
             self.console.print(text, highlight=False)
 
     def step(self, step: int, metrics: Mapping[str, Any]) -> None:
-        """Print one step.
+        """Print one step, if it is one of those that make a line.
 
         Args:
             step: its number, from 0.
@@ -60,6 +63,8 @@ class Progress:
         """
         if self._first_step is None:
             self._first_step = step
+        if step % self._every and step != self._total - 1:
+            return
         if self._lines % 20 == 0:
             headings = [f"{heading:>{_width(heading)}}" for _, heading in self._columns]
             self.console.print(f"{'step':>9} " + " ".join(headings), style="bold", highlight=False, soft_wrap=True)

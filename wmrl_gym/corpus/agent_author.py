@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from wmrl_gym.core import Decision, Executor, Outcome, Policy, Submission
-from wmrl_gym.envs.mle_dojo.env import MLEDojoEnv
+from wmrl_gym.corpus.competition_environment import CompetitionEnvironment
 
 STREAM = 2
 """Keeps a corpus' random numbers apart from those of training (0) and evaluation (1)."""
@@ -37,7 +37,11 @@ class AgentTurn:
 
 
 def play(
-    policy: Policy, episodes: Sequence[AgentEpisode], environments: Sequence[MLEDojoEnv], executor: Executor, seed: int
+    policy: Policy,
+    episodes: Sequence[AgentEpisode],
+    environments: Sequence[CompetitionEnvironment],
+    executor: Executor,
+    seed: int,
 ) -> Iterator[AgentTurn]:
     """Play the episodes in step, one environment each. Answers without a script yield nothing."""
     table = {episode.number: environment for episode, environment in zip(episodes, environments, strict=False)}

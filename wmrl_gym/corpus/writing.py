@@ -16,10 +16,10 @@ import numpy as np
 from wmrl_gym.core import Executor, Outcome, Policy, Submission
 from wmrl_gym.corpus.agent_author import AgentEpisode, play
 from wmrl_gym.corpus.authors import Draft, write_draft
+from wmrl_gym.corpus.competition_environment import CompetitionEnvironment
 from wmrl_gym.corpus.file import Record
 from wmrl_gym.corpus.timeouts import executed_facts
 from wmrl_gym.envs.mle_dojo.competition import Competition
-from wmrl_gym.envs.mle_dojo.env import MLEDojoEnv
 
 BLOCK = 16
 """Episodes drawn, executed and written down together."""
@@ -66,7 +66,7 @@ class FinishedBlocks(Protocol):
 def write_blocks(
     plan: Plan,
     count: int,
-    environments: Sequence[MLEDojoEnv],
+    environments: Sequence[CompetitionEnvironment],
     agent: Agent | None,
     executor: Executor,
     work: FinishedBlocks,
@@ -114,7 +114,7 @@ def write_blocks(
 def _block(
     plan: Plan,
     episodes: range,
-    environments: Sequence[MLEDojoEnv],
+    environments: Sequence[CompetitionEnvironment],
     agent: Agent | None,
     executor: Executor,
     keys: Mapping[str, str],
@@ -149,7 +149,7 @@ def _probabilities(shares: Mapping[str, float]) -> list[float]:
     return [share / total for share in shares.values()]
 
 
-def _environment(environment: MLEDojoEnv, task: str) -> str:
+def _environment(environment: CompetitionEnvironment, task: str) -> str:
     key = getattr(environment.runner, "environment_key", None)
     return str(key([task])) if key is not None else "unknown"
 

@@ -1,7 +1,11 @@
 from .arms import Plan, plan_comparison
 from .assembly import Domain, executor_for
+from .cold_start import ColdStart, TrainedAgent
 from .comparing import Comparison
+from .corpus_drawing import CorpusDrawing
 from .evaluating import AgentEvaluation
+from .fidelity_measurement import FidelityMeasurement
+from .predicting import Prediction
 from .records.metrics import read_metrics
 from .records.run_directory import RunDirectory
 from .stopping import StopRequested
@@ -9,12 +13,17 @@ from .training import RunProgress, TrainingRun
 
 __all__ = [
     "AgentEvaluation",
+    "ColdStart",
     "Comparison",
+    "CorpusDrawing",
     "Domain",
+    "FidelityMeasurement",
     "Plan",
+    "Prediction",
     "RunDirectory",
     "RunProgress",
     "StopRequested",
+    "TrainedAgent",
     "TrainingRun",
     "executor_for",
     "plan_comparison",

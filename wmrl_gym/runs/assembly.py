@@ -24,7 +24,7 @@ class Domain:
     def __init__(self, env: Component, tasks: TasksConfig) -> None:
         self._env = env
         self.option = tasks.option
-        self._measure = tasks.measure
+        self._measure, self._also = tasks.measure, tasks.also
         self.train = _names(tasks.train, "tasks.train")
         self.held_out = _names(tasks.held_out, "tasks.held_out")
         self.categories = _categories(tasks.categories, self.held_out)
@@ -40,6 +40,20 @@ class Domain:
         """By what the held-out tasks are valued: the configuration's choice, else the domain's usual one."""
         environment = self._environment
         return environment.measures[0] if self._measure is None else environment.measure(self._measure)
+
+    def check(self) -> None:
+        """Make an environment for all the tasks, to see that it can be made and what it knows.
+
+        Raises:
+            ConfigError: if it is none of ours, or has no measure of a name that ``tasks`` gives.
+        """
+        environment = self._environment
+        named = [] if self._measure is None else [("tasks.measure", self._measure)]
+        for where, name in [*named, *(("tasks.also", name) for name in self._also)]:
+            try:
+                environment.measure(name)
+            except ValueError as error:
+                raise ConfigError(f"'{where}' names '{name}': {error}") from error
 
     @property
     def success_status(self) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from wmrl_gym.algorithms.checkpoint import checkpoints, latest_checkpoint, load_checkpoint, load_latest_checkpoint
-from wmrl_gym.algorithms.evaluation import Evaluation, check_beginning, turn_values
+from wmrl_gym.algorithms.evaluation import Evaluation, EvaluationSettings, TurnValues, check_beginning, turn_values
 from wmrl_gym.algorithms.evaluation import evaluate as evaluate_policy
 from wmrl_gym.configs.schema import EvaluateConfig, TrainConfig
 from wmrl_gym.configs.validation import ConfigError
-from wmrl_gym.core import Executor, Trajectory
+from wmrl_gym.core import Executor
 from wmrl_gym.runs.assembly import Domain, executor_for, prepare_torch
+from wmrl_gym.runs.configured import configured
 from wmrl_gym.runs.evaluation_key import evaluation_key
 from wmrl_gym.runs.output_folder import make_output_folder
 from wmrl_gym.runs.records.run_directory import RunDirectory
@@ -48,7 +49,7 @@ class AgentEvaluation:
         is_newest: whether that is the run's newest one.
 
     Raises:
-        ConfigError: if no task is held out, or the result could not be written.
+        ConfigError: if no task is held out, the domain does not know a measure, or the result could not be written.
         FileNotFoundError: if there is no such run, or it has no checkpoint.
     """
 
@@ -58,14 +59,15 @@ class AgentEvaluation:
         self._threads = prepare_torch(config.threads)
         if not self.config.tasks.held_out:
             raise ConfigError("'tasks.held_out' is empty: name the tasks to evaluate on")
+        # Training tasks are not looked at: their data need not be here.
+        tasks = self.config.tasks
+        self.domain = Domain(self.config.env, replace(tasks, train=tasks.held_out))
+        self.domain.check()
         self.folder = config.output or (None if run is None else run.path)
         if config.output is not None:
             make_output_folder(config.output)
         elif run is not None:
             make_output_folder(run.path, "run", remedy="give the result a folder of its own with output=")
-        # Training tasks are not looked at: their data need not be here.
-        tasks = self.config.tasks
-        self.domain = Domain(self.config.env, replace(tasks, train=tasks.held_out))
         self.name, self.stem = _agent(self.config), "evaluation"
         self.checkpoint: Path | None = None
         self.is_newest = True
@@ -75,6 +77,23 @@ class AgentEvaluation:
             self.is_newest = self.checkpoint == latest_checkpoint(run.checkpoints)
             self.name = f"{run.path.name}, {self.checkpoint.name}"
             self.stem = _stem(self.checkpoint, self.config.seed)
+
+    @classmethod
+    def from_config(
+        cls, config: Mapping[str, Any] | Sequence[str] = (), config_dir: Path | None = None
+    ) -> AgentEvaluation:
+        """An evaluation as it is configured.
+
+        Args:
+            config: overrides as on the command line, for example ``["run=runs/mine"]``; or the whole configuration as
+                plain data.
+            config_dir: another directory with configuration groups, searched beside the built-in ones.
+
+        Raises:
+            ConfigError: if the configuration cannot be right.
+            FileNotFoundError: if there is no such run, or it has no checkpoint.
+        """
+        return cls(*configured(EvaluateConfig, "evaluate", config, config_dir))
 
     @property
     def episodes(self) -> int:
@@ -118,11 +137,16 @@ def evaluate_held_out(
     What ``work`` holds is not played again, and what is played is put there slice by slice. Only a last slice in which
     an episode has no result is played again: whatever failed may have been what ended the evaluation.
     """
-    samples, temperature = config.evaluation.samples, config.evaluation.resolved_temperature
+    settings = EvaluationSettings(
+        samples=config.evaluation.samples,
+        temperature=config.evaluation.resolved_temperature,
+        seed=config.seed,
+        max_consecutive_failures=config.execution.max_consecutive_failures,
+    )
 
     def saved(portions: list[Any]) -> list[Evaluation]:
         slices = [Evaluation.from_dict(portion) for portion in portions]
-        check_beginning(slices, domain.held_out, samples, temperature)
+        check_beginning(slices, domain.held_out, settings)
         return slices
 
     played = [] if work is None else work.understood(saved)
@@ -131,18 +155,14 @@ def evaluate_held_out(
         del played[-1]
     return evaluate_policy(
         policy,
-        domain.env_fns(domain.held_out, len(domain.held_out) * samples),
+        domain.env_fns(domain.held_out, len(domain.held_out) * settings.samples),
         domain.held_out,
+        settings,
         executor=executor,
-        samples=samples,
-        temperature=temperature,
-        seed=config.seed,
         reset_options=domain.reset_options,
-        metric=_values_of(domain.measure.name, domain),
-        others={name: _values_of(name, domain) for name in config.tasks.also if name != domain.measure.name},
+        measures={name: _values_of(name, domain) for name in (domain.measure.name, *config.tasks.also)},
         played=played,
         on_slice=None if work is None else lambda part: work.append(part.to_dict()),
-        max_consecutive_failures=config.execution.max_consecutive_failures,
     )
 
 
@@ -181,7 +201,7 @@ def _stem(checkpoint: Path, seed: int) -> str:
     return f"evaluation-{checkpoint.name}-s{seed}"
 
 
-def _values_of(measure: str, domain: Domain) -> Callable[[Trajectory], list[float | None]]:
+def _values_of(measure: str, domain: Domain) -> TurnValues:
     return partial(turn_values, measure=measure, success_status=domain.success_status)
 
 

@@ -13,12 +13,12 @@ from typing import Any, Protocol
 from wmrl_gym.algorithms.checkpoint import load_latest_checkpoint
 from wmrl_gym.algorithms.evaluation import Evaluation
 from wmrl_gym.algorithms.wmrl_grpo import WMRLGRPO
-from wmrl_gym.configs.compose import compose_config
 from wmrl_gym.configs.schema import TrainConfig
 from wmrl_gym.configs.validation import ConfigError
 from wmrl_gym.core import Executor
 from wmrl_gym.proxy import RewardProxy, RewardProxyVectorEnv
 from wmrl_gym.runs.assembly import Domain, executor_for, prepare_torch
+from wmrl_gym.runs.configured import configured
 from wmrl_gym.runs.evaluating import as_data, evaluate_held_out
 from wmrl_gym.runs.output_folder import make_output_folder
 from wmrl_gym.runs.records.metrics import JSONLMetrics, MetricsLog, TensorBoardMetrics, read_metrics
@@ -78,8 +78,7 @@ class TrainingRun:
         Raises:
             ConfigError: if the configuration cannot be right; no folder is made then.
         """
-        plain = dict(config) if isinstance(config, Mapping) else compose_config("train", config, config_dir)
-        typed = TrainConfig.from_mapping(plain)
+        typed, plain = configured(TrainConfig, "train", config, config_dir)
         check(typed)
         make_output_folder(typed.runs, "runs")
         return cls(typed, RunDirectory.create(typed.runs, typed.experiment_name, typed.seed, plain))
@@ -258,5 +257,4 @@ def check(config: TrainConfig) -> None:
                 "  choose world_model=static_analysis, or proxy=all_executed."
             )
     # Last, because it looks at the disk: what the configuration alone shows to be wrong is told wherever it is read.
-    domain = Domain(config.env, config.tasks)
-    domain.env_fns([*domain.train, *domain.held_out], 1)[0]().close()
+    Domain(config.env, config.tasks).check()

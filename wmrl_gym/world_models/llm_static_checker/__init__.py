@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from wmrl_gym.world_models.llm_static_checker.checker import LLMStaticChecker
+from wmrl_gym.world_models.llm_static_checker.settings import AskingSettings, JudgedEnvironment, JudgingSettings
 
-__all__ = ["LLMStaticChecker"]
+__all__ = ["AskingSettings", "JudgedEnvironment", "JudgingSettings", "LLMStaticChecker"]

@@ -10,16 +10,17 @@ from typing import Any
 
 from wmrl_gym.core import Outcome, Submission, WorldModel, WorldModelError
 from wmrl_gym.engines.engine import Answer, Engine, Sampling
-from wmrl_gym.envs.mle_dojo.feedback import FeedbackStyle, render_feedback
-from wmrl_gym.envs.mle_dojo.ladder import RewardLadder, Status
+from wmrl_gym.envs.mle_dojo.feedback import render_feedback
+from wmrl_gym.envs.mle_dojo.ladder import Status
 from wmrl_gym.scriptcheck.verdicts import Verdict
 from wmrl_gym.world_models.llm_static_checker.costs import Costs, since, total
 from wmrl_gym.world_models.llm_static_checker.judged_script import Case
-from wmrl_gym.world_models.llm_static_checker.judging import DefaultTo, FailureRates, Judge, Judgement, verdicts_of
+from wmrl_gym.world_models.llm_static_checker.judging import FailureRates, Judge, Judgement, verdicts_of
 from wmrl_gym.world_models.llm_static_checker.prompting import PROMPT_VERSION, Prompter
 from wmrl_gym.world_models.llm_static_checker.questions import Question, Reply, ask
 from wmrl_gym.world_models.llm_static_checker.sandbox_words import feedback_text
 from wmrl_gym.world_models.llm_static_checker.schemas import Mode
+from wmrl_gym.world_models.llm_static_checker.settings import AskingSettings, JudgedEnvironment, JudgingSettings
 
 _FAILING = (Status.RUNTIME_ERROR, Status.TIMEOUT, Status.OUT_OF_MEMORY, Status.INVALID_SUBMISSION)
 
@@ -32,43 +33,25 @@ class LLMStaticChecker:
     become verdicts and the verdicts a score by `wmrl_gym.world_models.verdicts.aggregate`.
 
     A check whose answer cannot be understood is asked once more, and then abstains: it is counted, it is named in
-    ``details["abstentions"]``, and `default_to` says what it counts as. A script without an opinion on its quality,
-    which nothing fails, has an unknown score whatever `default_to` says: there is no neutral quality. So has a script
+    ``details["abstentions"]``, and ``judging.default_to`` says what it counts as. A script without an opinion on its
+    quality, which nothing fails, has an unknown score whatever that says: there is no neutral quality. So has a script
     none of whose questions was answered, for example because the engine is down; the next call tries again, and only
-    after `max_dead_batches` calls in a row without a single answer it gives up.
+    after ``asking.max_dead_batches`` calls in a row without a single answer it gives up.
 
     Implements `wmrl_gym.core.WorldModel`. Submissions need ``context["overview"]``.
 
     Args:
         engine: serves the language model.
         mode: "decomposed" or "holistic".
-        budget_seconds: wall-clock limit of the sandbox.
-        memory_mb: memory limit of the sandbox.
-        ladder: scores of the statuses.
+        asking: how the model is asked; None is as it is by default.
+        judging: what becomes of the answers; None is as it is by default.
+        environment: what is known of the environment that is foretold; None is as the sandbox is by default.
         sampling: how answers are drawn; None is the paper's way.
-        samples: answers per question; of several the majority counts, and the standard deviation of the scores that
-            each sample alone would give is ``details["uncertainty"]``. Costs as many times the generated tokens.
-        confidence_gate: a verdict "fail" with less confidence does not fire. The paper has such a gate and never
-            published its threshold; at one half, a fault counts that the model holds likelier than not.
-        default_to: what an abstaining check counts as. "pass": it fails nothing. "fail": it fails the script as its
-            check would; where the engine and not the model is to blame, the score is unknown instead. "calibrated": the
-            score is the expectation if each abstaining check fails independently with its own running failure rate,
-            (failures + 1) / (opinions + 2) over the opinions it gave until the end of the batch; status and feedback
-            are those of the likeliest case. The rates are state: see `state_dict`.
-        max_abstentions: with more checks abstaining than this (quality not counted), the score is unknown.
-        max_dead_batches: calls in a row that the engine answers nothing at all of before `predict` raises.
         first: a world model that is heard first, `StaticAnalysis` for example. Where it fails a script with
-            ``details["confidence"]`` of at least `first_threshold`, its outcome stands and nothing is asked.
-        first_threshold: see there.
-        strip_comments: keep comments and docstrings from the model. They mean nothing to the sandbox, and are where an
-            agent would talk to its judge.
-        overview_chars: longest overview; a longer one is cut in the middle.
-        code_chars: longest code; a longer one is cut in the middle.
-        feedback_chars: length of the feedback, as the environment's own.
-        feedback_style: "full", "compact", or None to go by the length.
+            ``details["confidence"]`` of at least ``judging.first_threshold``, its outcome stands and nothing is asked.
 
     Raises:
-        ValueError: for a setting out of its range.
+        ValueError: for another mode.
     """
 
     def __init__(
@@ -76,34 +59,20 @@ class LLMStaticChecker:
         engine: Engine,
         mode: Mode = "decomposed",
         *,
-        budget_seconds: float = 20.0,
-        memory_mb: float = 2048.0,
-        ladder: RewardLadder | None = None,
+        asking: AskingSettings | None = None,
+        judging: JudgingSettings | None = None,
+        environment: JudgedEnvironment | None = None,
         sampling: Sampling | None = None,
-        samples: int = 1,
-        confidence_gate: float = 0.5,
-        default_to: DefaultTo = "pass",
-        max_abstentions: int = 3,
-        max_dead_batches: int = 16,
         first: WorldModel | None = None,
-        first_threshold: float = 0.9,
-        strip_comments: bool = True,
-        overview_chars: int = 4000,
-        code_chars: int = 8000,
-        feedback_chars: int = 2000,
-        feedback_style: FeedbackStyle | None = None,
     ) -> None:
-        _check_settings(mode, samples, confidence_gate, default_to, max_abstentions, overview_chars, code_chars)
-        if max_dead_batches < 1:
-            raise ValueError(f"max_dead_batches is {max_dead_batches}: give at least 1")
-        self.engine, self.mode, self.samples = engine, mode, samples
-        self.budget_seconds = budget_seconds
-        self.sampling = sampling if sampling is not None else Sampling()
-        self.first, self.first_threshold = first, first_threshold
-        self.feedback_chars, self.feedback_style = feedback_chars, feedback_style
-        ladder = ladder if ladder is not None else RewardLadder()
-        self.judge = Judge(ladder, confidence_gate, default_to, max_abstentions)
-        self.prompter = Prompter(mode, budget_seconds, memory_mb, overview_chars, code_chars, strip_comments)
+        if mode not in ("decomposed", "holistic"):
+            raise ValueError(f"mode is {mode!r}: choose 'decomposed' or 'holistic'")
+        self.engine, self.mode, self.first = engine, mode, first
+        self.asking = asking or AskingSettings()
+        self.environment = environment or JudgedEnvironment()
+        self.sampling = sampling or Sampling()
+        self.judge = Judge(self.environment.ladder, judging or JudgingSettings())
+        self.prompter = Prompter(mode, self.asking, self.environment)
         self.rates = FailureRates()
         self.failures = 0
         """Submissions so far that could not be read at all; their outcome is unknown."""
@@ -112,7 +81,7 @@ class LLMStaticChecker:
         self._counts = {"submissions": 0, "asked": 0, "decided_first": 0, "unknown": 0}
         self._costs = {name: Costs() for name in self.prompter.questions}
         self._reported: dict[str, float | None] = {}
-        self._max_dead, self._dead_batches = max_dead_batches, 0
+        self._dead_batches = 0
 
     def predict(self, submissions: Sequence[Submission]) -> list[Outcome]:
         """One outcome per submission, in order. An item that cannot be judged has the score None.
@@ -184,7 +153,7 @@ class LLMStaticChecker:
             return
         for case, outcome in zip(cases, outcomes, strict=False):
             confidence = outcome.details.get("confidence")
-            certain = isinstance(confidence, int | float) and confidence >= self.first_threshold
+            certain = isinstance(confidence, int | float) and confidence >= self.judge.settings.first_threshold
             if certain and outcome.score is not None and outcome.status in _FAILING:
                 case.decided = outcome
                 self._counts["decided_first"] += 1
@@ -200,7 +169,7 @@ class LLMStaticChecker:
             for case in cases
             for name, prompt in zip(names, case.prompts, strict=True)
         ]
-        for sample in range(self.samples if questions else 0):
+        for sample in range(self.asking.samples if questions else 0):
             # Equal prompts with equal seeds get equal answers, so each sample is a batch with a seed of its own.
             sampling = dataclasses.replace(self.sampling, seed=self.sampling.seed + sample)
             replies = iter(ask(self.engine, questions, sampling, self._costs))
@@ -215,10 +184,10 @@ class LLMStaticChecker:
         if not answers:
             return
         self._dead_batches = self._dead_batches + 1 if all(answer.text is None for answer in answers) else 0
-        if self._dead_batches >= self._max_dead:
+        if self._dead_batches >= self.asking.max_dead_batches:
             raise WorldModelError(
                 f"the engine answered nothing in {self._dead_batches} batches in a row: {answers[-1].error}\n"
-                "  Bring it up again and resume the run, or allow more with max_dead_batches."
+                "  Bring it up again and resume the run, or allow more with asking.max_dead_batches."
             )
 
     def _close(self, case: Case, model: str | None) -> Outcome:
@@ -271,14 +240,15 @@ class LLMStaticChecker:
             case.overview,
             case.lines,
             syntax_problem=case.problem,
-            wall_seconds=self.budget_seconds,
-            max_chars=self.feedback_chars,
-            style=self.feedback_style,
+            wall_seconds=self.environment.budget_seconds,
+            max_chars=self.environment.feedback_chars,
+            style=self.environment.feedback_style,
         )
         return Outcome(judgement.score, judgement.status.value, feedback, "world_model", details=details)
 
     def _unreadable(self, error: Exception) -> Outcome:
-        feedback = render_feedback(Status.UNKNOWN, max_chars=self.feedback_chars, style=self.feedback_style)
+        shape = self.environment
+        feedback = render_feedback(Status.UNKNOWN, max_chars=shape.feedback_chars, style=shape.feedback_style)
         details = {"error": f"{type(error).__name__}: {error}"}
         return Outcome(None, Status.UNKNOWN.value, feedback, "world_model", details=details)
 
@@ -309,26 +279,3 @@ def _decision(judgement: Judgement) -> dict[str, Any]:
         "percentile": judgement.percentile,
         "problem": None if decisive is None else decisive.reason,
     }
-
-
-def _check_settings(
-    mode: str,
-    samples: int,
-    confidence_gate: float,
-    default_to: str,
-    max_abstentions: int,
-    overview_chars: int,
-    code_chars: int,
-) -> None:
-    if mode not in ("decomposed", "holistic"):
-        raise ValueError(f"mode is {mode!r}: choose 'decomposed' or 'holistic'")
-    if default_to not in ("pass", "fail", "calibrated"):
-        raise ValueError(f"default_to is {default_to!r}: choose 'pass', 'fail' or 'calibrated'")
-    if samples < 1:
-        raise ValueError(f"samples is {samples}: give at least 1")
-    if not 0 <= confidence_gate <= 1:
-        raise ValueError(f"confidence_gate is {confidence_gate}: give a number from 0 (every fail fires) to 1")
-    if max_abstentions < 0:
-        raise ValueError(f"max_abstentions is {max_abstentions}: give 0 or more")
-    if overview_chars < 500 or code_chars < 500:
-        raise ValueError(f"overview_chars is {overview_chars}, code_chars {code_chars}: give at least 500 of each")

@@ -5,15 +5,13 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 from wmrl_gym.envs.mle_dojo.ladder import RewardLadder, Status
 from wmrl_gym.scriptcheck.verdicts import RUNTIME_CHECKS, Check, Verdict
 from wmrl_gym.world_models.llm_static_checker.schemas import HOLISTIC
+from wmrl_gym.world_models.llm_static_checker.settings import JudgingSettings
 from wmrl_gym.world_models.llm_static_checker.understood_answer import Reading
 from wmrl_gym.world_models.verdicts import QUALITY_BUCKETS, aggregate, first_failure
-
-DefaultTo = Literal["pass", "fail", "calibrated"]
 
 _NO_LINE = 1_000_000
 """Where a fault without a line stands among the others: last."""
@@ -54,18 +52,16 @@ class FailureRates:
 
 @dataclasses.dataclass(frozen=True)
 class Judge:
-    """The rules by which opinions become a score; see `LLMStaticChecker` for what the settings mean."""
+    """The rules by which opinions become a score."""
 
     ladder: RewardLadder
-    confidence_gate: float
-    default_to: DefaultTo
-    max_abstentions: int
+    settings: JudgingSettings
 
     def gated(self, verdicts: Sequence[Verdict]) -> list[Verdict]:
         """The verdicts, with those that fail below the gate turned into passing ones."""
+        gate = self.settings.confidence_gate
         return [
-            dataclasses.replace(v, passed=True) if v.passed is False and v.confidence < self.confidence_gate else v
-            for v in verdicts
+            dataclasses.replace(v, passed=True) if v.passed is False and v.confidence < gate else v for v in verdicts
         ]
 
     def judge(
@@ -81,15 +77,15 @@ class Judge:
                 server was down.
         """
         silent = [v.check for v in verdicts if v.passed is None and v.check is not Check.QUALITY]
-        if len(silent) > self.max_abstentions or all(v.passed is None for v in verdicts):
+        if len(silent) > self.settings.max_abstentions or all(v.passed is None for v in verdicts):
             return Judgement(Status.UNKNOWN, None)
         quality = None if bucket is None else QUALITY_BUCKETS[bucket]
-        if silent and self.default_to == "fail":
+        if silent and self.settings.default_to == "fail":
             if unserved:
                 return Judgement(Status.UNKNOWN, None)
             verdicts = [_held_against(v) if v.check in silent else v for v in verdicts]
         status, score = aggregate(verdicts, self.ladder, quality)
-        if silent and self.default_to == "calibrated" and score is not None:
+        if silent and self.settings.default_to == "calibrated" and score is not None:
             status, score = self._mixture(status, score, silent, first_failure(verdicts), rates)
         decisive = first_failure(verdicts)
         return Judgement(status, score, decisive, quality if status is Status.VALID else None)

@@ -22,6 +22,7 @@ from wmrl_gym.scriptcheck.overview import Overview
 from wmrl_gym.world_models.llm_static_checker.injection import defang
 from wmrl_gym.world_models.llm_static_checker.listing import listing
 from wmrl_gym.world_models.llm_static_checker.schemas import Mode, answer_schema, questions
+from wmrl_gym.world_models.llm_static_checker.settings import AskingSettings, JudgedEnvironment
 
 PROMPT_VERSION = 1
 """Raised by hand whenever a text in ``prompts/`` changes its meaning."""
@@ -39,11 +40,8 @@ class Prompter:
 
     Args:
         mode: eight questions, or one.
-        wall_seconds: time limit of the sandbox.
-        memory_mb: memory limit of the sandbox.
-        overview_chars: longest overview.
-        code_chars: longest code.
-        strip_comments: whether comments and docstrings are kept from the model.
+        asking: how much of overview and code is shown.
+        environment: the limits of its sandbox are told.
         versions: distribution -> version in the sandbox, None where it is not installed; by default what is installed
             here, because the sandbox runs this interpreter.
     """
@@ -51,19 +49,16 @@ class Prompter:
     def __init__(
         self,
         mode: Mode,
-        wall_seconds: float,
-        memory_mb: float,
-        overview_chars: int,
-        code_chars: int,
-        strip_comments: bool,
+        asking: AskingSettings,
+        environment: JudgedEnvironment,
         versions: Mapping[str, str | None] | None = None,
     ) -> None:
-        self.overview_chars, self.code_chars, self.strip_comments = overview_chars, code_chars, strip_comments
-        self.system = _system_message(wall_seconds, memory_mb, _versions() if versions is None else versions)
+        self.asking = asking
+        self.system = _system_message(environment, _versions() if versions is None else versions)
         self.questions: dict[str, str] = {question: _question_text(question) for question in questions(mode)}
         self._schemas: dict[str, Mapping[str, Any]] = {question: answer_schema(question) for question in self.questions}
         self._case = Template(prompt_text("case"))
-        settings = (overview_chars, code_chars, strip_comments)
+        settings = (asking.overview_chars, asking.code_chars, asking.strip_comments)
         texts = (self.system, self._case.template, self.questions, self._schemas)
         self.hash = fingerprint((PROMPT_VERSION, texts, settings))[:16]
         """Identifies all that the model is told beside the case itself: texts, schemas, packages, limits, lengths."""
@@ -78,9 +73,9 @@ class Prompter:
         ]
 
     def _shared(self, script: str, overview: Overview) -> str:
-        code = listing(script, self.code_chars, strip_comments=self.strip_comments)
+        code = listing(script, self.asking.code_chars, strip_comments=self.asking.strip_comments)
         return self._case.substitute(
-            overview=defang(overview_text(overview, self.overview_chars)),
+            overview=defang(overview_text(overview, self.asking.overview_chars)),
             script=code,
             # A script cannot contain the digest of itself, so it cannot write the line that ends the listing.
             mark=fingerprint(code)[:8],
@@ -102,15 +97,15 @@ def _question_text(question: str) -> str:
     return template.substitute(verdict_format=prompt_text("verdict_format")).rstrip() + "\n"
 
 
-def _system_message(wall_seconds: float, memory_mb: float, versions: Mapping[str, str | None]) -> str:
+def _system_message(environment: JudgedEnvironment, versions: Mapping[str, str | None]) -> str:
     installed = [f"{name} {version}" for name, version in versions.items() if version is not None]
     missing = [name for name, version in versions.items() if version is None]
     text = Template(prompt_text("system")).substitute(
         python=platform.python_version(),
         installed=", ".join(installed) or "nothing beside the standard library",
         missing=", ".join(missing) or "any other package",
-        wall_seconds=f"{wall_seconds:g}",
-        memory_mb=f"{memory_mb:g}",
+        wall_seconds=f"{environment.budget_seconds:g}",
+        memory_mb=f"{environment.memory_mb:g}",
     )
     return text.rstrip()
 
