@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from wmrl_gym.core import Outcome, Submission, WorldModel, WorldModelError
+from wmrl_gym.core import Outcome, Stateful, Submission, WorldModel, WorldModelError
 from wmrl_gym.runs.records.work_file import WorkFile
 
 TOKENS = ("prompt", "cached", "generated")
