@@ -61,7 +61,7 @@ lint: $(VENV)/.dev.stamp
 
 # Strict: a link that leads nowhere ends it.
 docs: $(VENV)/.docs.stamp
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 format: $(VENV)/.dev.stamp
 	$(BIN)/ruff check --fix .

@@ -257,12 +257,33 @@ class Executor(Protocol):
 class WorldModel(Protocol):
     """Predicts what execution would return.
 
-    One that remembers something between predictions also has ``state_dict() -> dict`` and ``load_state_dict(state)``,
-    which checkpoints hold; one with numbers to watch has ``metrics() -> dict[str, float | None]``, called once a step.
+    One that remembers something between predictions is also `Stateful`; one with numbers to watch is `Watched`.
     """
 
     def predict(self, submissions: Sequence[Submission]) -> list[Outcome]:
         """One outcome per submission, in order. A bad item yields ``score=None``; it never raises for one item."""
+        ...
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """Something with a memory that checkpoints hold."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What to restore it from."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any], /) -> Any:
+        """Restore what `state_dict` gave."""
+        ...
+
+
+@runtime_checkable
+class Watched(Protocol):
+    """Something with numbers to watch, asked for once a step."""
+
+    def metrics(self) -> dict[str, float | None]:
+        """Numbers by name; unknown is None."""
         ...
 
 
@@ -303,6 +324,14 @@ class Decision:
     """How many actions of a chunk the environment took before the episode ended; None if it took all. What came after
     had no effect, so a policy of chunks gives it the mask 0 in `Policy.log_probs`."""
 
+    forced: NDArray[np.bool_] | None = None
+    """Which of the produced tokens were put there instead of being chosen, for example to end a thought that lasted too
+    long, shape (T,); None if none was. They are conditioned on and never learned."""
+
+    gives_up: str | None = None
+    """Why the agent ends its episode instead of acting, for example because the conversation no longer fits its
+    context. The environment is then not given the action, and what was achieved before counts. None if it acts."""
+
 
 class Policy(Protocol):
     """An agent that can act and can be trained."""
@@ -338,6 +367,55 @@ class Policy(Protocol):
             tokens of actions that were never taken.
         """
         ...
+
+
+class TrainablePolicy(Policy, Protocol):
+    """What a policy needs besides to be trained. A `torch.nn.Module` has these three."""
+
+    def parameters(self) -> Iterator[Any]:
+        """The parameters that are trained."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """Weights to restore the policy."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any], /) -> Any:
+        """Restore what `state_dict` gave."""
+        ...
+
+
+@runtime_checkable
+class Batching(Protocol):
+    """A policy that is quicker with many episodes at once."""
+
+    @property
+    def concurrency(self) -> int:
+        """Episodes that keep it busy."""
+        ...
+
+
+@runtime_checkable
+class ChunkPolicy(Protocol):
+    """A policy whose decisions are chunks of actions, of which an episode may take only the first."""
+
+    def tokens_taken(self, decision: Decision) -> int:
+        """How many leading tokens of a decision had an effect: those that `Policy.log_probs` does not mask."""
+        ...
+
+
+@runtime_checkable
+class Freezable(Protocol):
+    """A policy that knows a cheaper way to a reference than a deep copy of itself."""
+
+    def frozen_copy(self) -> Policy:
+        """A copy whose weights never change."""
+        ...
+
+
+def concurrency(policy: Any) -> int:
+    """Episodes that keep a policy busy; 1 unless it says more."""
+    return policy.concurrency if isinstance(policy, Batching) else 1
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

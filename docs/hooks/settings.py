@@ -147,7 +147,7 @@ def _argument_docs(docstring: str) -> dict[str, str]:
     """The section "Args" of a Google docstring."""
     section = re.search(r"^Args:\n((?:[ ]{4}.*\n?|\n)+)", docstring, re.MULTILINE)
     found: dict[str, str] = {}
-    for entry in re.split(r"\n(?=\w)", textwrap.dedent(section.group(1))) if section else ():
+    for entry in re.split(r"\n(?=\*{0,2}\w)", textwrap.dedent(section.group(1))) if section else ():
         name, colon, meaning = entry.partition(":")
         if colon:
             found[name.strip()] = meaning

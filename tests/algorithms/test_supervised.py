@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from tests.engines.chat_families import FAMILIES, family
+from tests.policies.conftest import tiny_model
 from wmrl_gym.algorithms.supervised import (
     SupervisedSettings,
     answer_loss,
@@ -78,3 +80,16 @@ def test_learning_rate_rises_to_the_peak_and_ends_at_its_final_share() -> None:
 def test_nonsense_settings_are_refused() -> None:
     with pytest.raises(ValueError, match="batch_size"):
         SupervisedSettings(batch_size=0)
+
+
+@pytest.mark.parametrize("name", ["headers", "turns", "thinking"])
+def test_every_answer_is_taught_to_end_as_the_template_ends_it(name: str) -> None:
+    """Also where the tokenizer's own end, which has a lower id, is another token."""
+    tokenizer = family(name)
+    policy = CausalLMPolicy(tiny_model(tokenizer), tokenizer, 8)
+    encoded = encode_conversation(policy, TURNS)
+    text = tokenizer.decode(encoded.token_ids[encoded.learned].tolist())
+    closed = "</think>\n\n" if name == "thinking" else ""
+    end = FAMILIES[name][4]
+    assert text == "".join(f"{closed}{answer}{end}" for _, answer in TURNS)
+    assert tokenizer.decode(encoded.token_ids.tolist()).count(end) == 2 * len(TURNS)

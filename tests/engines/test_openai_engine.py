@@ -6,13 +6,18 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from wmrl_gym.engines.engine import Answer, Engine, Sampling
-from wmrl_gym.engines.openai_engine import OpenAIEngine
+from wmrl_gym.engines.openai_engine import LONGEST_WAIT, OpenAIEngine
+from wmrl_gym.engines.response_cache import CachedEngine
+from wmrl_gym.world_models.llm_static_checker import questions
+from wmrl_gym.world_models.llm_static_checker.costs import Costs
+from wmrl_gym.world_models.llm_static_checker.questions import Question
 
 from .chat_server import Handler, completion, echo, serving
 from .conftest import VERDICT, prompt
@@ -135,6 +140,8 @@ BROKEN: dict[str, tuple[Any, int]] = {
     "message is text": ({"choices": [{"message": "abc"}]}, 200),
     "content is a number": (completion(5), 200),
     "content is null": (completion(None), 200),
+    "content is an empty list": (completion([]), 200),
+    "content is a list of numbers": (completion([1, 2]), 200),
 }
 
 
@@ -164,9 +171,9 @@ def test_faults_that_stay_are_unknown_and_do_not_raise(name: str) -> None:
 
 @pytest.mark.parametrize("status", [400, 401, 404, 422])
 def test_a_request_that_is_wrong_is_not_repeated(status: int) -> None:
-    with serving(lambda handler, body: handler.send({"error": {"message": "context too long"}}, status)) as server:
+    with serving(lambda handler, body: handler.send({"error": {"message": "no such field"}}, status)) as server:
         (answer,) = ask(server.url, ["a"])
-        assert answer.text is None and "context too long" in str(answer.error)
+        assert answer.text is None and "no such field" in str(answer.error)
         assert len(server.requests) == 1
 
 
@@ -175,6 +182,170 @@ def test_the_server_says_how_long_to_wait() -> None:
         started = time.perf_counter()
         assert ask(server.url, ["a"])[0].text == "a"
         assert time.perf_counter() - started >= 0.6
+
+
+@pytest.mark.parametrize(("asked", "waited"), [("45", 45.0), ("120", 120.0), ("4000", 120.0), ("0", 0.0)])
+def test_a_servers_own_wait_is_honoured_up_to_a_limit(
+    asked: str, waited: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert pauses(asked, monkeypatch) == [waited, waited]
+    assert pauses(asked, monkeypatch, longest_wait=7.0) == [min(7.0, waited)] * 2
+
+
+def test_a_wait_may_be_a_date_and_nonsense_leaves_it_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_a_minute = formatdate(time.time() + 60, usegmt=True)
+    assert all(55 < pause <= 61 for pause in pauses(in_a_minute, monkeypatch))
+    assert pauses(formatdate(0, usegmt=True), monkeypatch) == [0.0, 0.0]
+    for nonsense in ("soon", "nan", "inf", "-5", ""):
+        assert all(0 < pause <= LONGEST_WAIT for pause in pauses(nonsense, monkeypatch, backoff=1e6))
+
+
+def pauses(retry_after: str, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> list[float]:
+    """What the engine sleeps between its tries."""
+    slept: list[float] = []
+    sleep = asyncio.sleep
+
+    async def note(seconds: float, *others: Any) -> Any:
+        slept.append(seconds)
+        return await sleep(0, *others)
+
+    with monkeypatch.context() as patch, serving(failing_twice({}, 429, {"Retry-After": retry_after})) as server:
+        patch.setattr("wmrl_gym.engines.openai_engine.asyncio.sleep", note)
+        assert ask(server.url, ["a"], **settings)[0].text == "a"
+    return slept
+
+
+def reply(finish: str, **message: Any) -> dict[str, Any]:
+    choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish}
+    return completion("", choices=[choice])
+
+
+CALL = {"id": "1", "type": "function", "function": {"name": "run", "arguments": "{}"}}
+SHORTFALLS: dict[str, tuple[dict[str, Any], str, str | None]] = {
+    "all spent on thoughts": (reply("length", content=None, reasoning_content="hm"), "", "length"),
+    "all spent on hidden thoughts": (reply("length", content=None), "", "length"),
+    "cut": (reply("length", content="half"), "half", "length"),
+    "thoughts alone": (reply("stop", content=None, reasoning_content="hm"), "", "thoughts"),
+    "thoughts alone under another name": (reply("stop", content="", reasoning="hm"), "", "thoughts"),
+    "thoughts alone in parts": (reply("stop", content=[{"type": "thinking", "thinking": []}]), "", "thoughts"),
+    "refusal": (reply("stop", content=None, refusal="I cannot."), "", "refusal"),
+    "refusal in parts": (reply("stop", content=[{"type": "refusal", "refusal": "No."}]), "", "refusal"),
+    "filter": (reply("content_filter", content="ha"), "ha", "refusal"),
+    "tool": (reply("tool_calls", content=None, tool_calls=[CALL]), "", "tool_calls"),
+    "tool that is not announced": (reply("stop", content="I run it.", tool_calls=[CALL]), "I run it.", "tool_calls"),
+    "function": (
+        reply("function_call", content=None, function_call={"name": "run"}),
+        "",
+        "tool_calls",
+    ),
+    "parts": (reply("stop", content=[{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]), "ab", None),
+    "thoughts and text": (
+        reply("stop", content=[{"type": "thinking", "thinking": []}, {"type": "text", "text": "a"}]),
+        "a",
+        None,
+    ),
+    "text after thoughts": (reply("stop", content="a", reasoning_content="hm"), "a", None),
+    "nothing": (reply("stop", content=""), "", None),
+}
+
+
+@pytest.mark.parametrize("name", SHORTFALLS)
+def test_a_model_that_gave_no_text_has_answered_and_is_asked_once(name: str) -> None:
+    payload, text, reason = SHORTFALLS[name]
+    with serving(lambda handler, body: handler.send(payload)) as server:
+        (answer,) = ask(server.url, ["a"])
+        assert len(server.requests) == 1
+    assert (answer.text, answer.reason, answer.error) == (text, reason, None)
+    assert answer.finished == (payload["choices"][0]["finish_reason"] not in ("length", "content_filter"))
+    assert answer.generated_tokens == 5
+
+
+FULL = {
+    "OpenAI": (400, {"error": {"message": "This is too much.", "code": "context_length_exceeded"}}),
+    "vLLM": (
+        400,
+        {
+            "object": "error",
+            "message": "This model's maximum context length is 2048 tokens. However, you requested 2100 tokens.",
+            "type": "BadRequestError",
+            "code": 400,
+        },
+    ),
+    "vLLM, prompt": (
+        400,
+        {"error": {"message": "The decoder prompt (length 30) is longer than the maximum model length of 20."}},
+    ),
+    "llama.cpp": (
+        400,
+        {"error": {"code": 400, "message": "request (9 tokens) is too big", "type": "exceed_context_size_error"}},
+    ),
+    "llama.cpp, words": (400, {"error": {"message": "the request exceeds the available context size. try increasing"}}),
+    "SGLang": (400, {"message": "The input (30 tokens) is longer than the model's context length (20 tokens)."}),
+    "TGI": (422, {"error": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 20. Given: 30"}),
+    "Anthropic": (400, {"error": {"type": "invalid_request_error", "message": "prompt is too long: 30 tokens > 20"}}),
+    "Gemini": (400, {"error": {"message": "The input token count (30) exceeds the maximum number of tokens (20)."}}),
+    "plainly": (400, {"error": "context too long"}),
+}
+
+
+@pytest.mark.parametrize("name", FULL)
+def test_a_conversation_longer_than_the_context_is_an_answer_without_text(name: str) -> None:
+    status, payload = FULL[name]
+    with serving(lambda handler, body: handler.send(payload, status)) as server:
+        (answer,) = ask(server.url, ["a"])
+        assert len(server.requests) == 1
+    assert (answer.text, answer.reason, answer.finished) == ("", "context", False)
+    assert answer.error and server.url in answer.error
+
+
+@pytest.mark.parametrize(
+    ("status", "payload"),
+    [
+        (400, {"error": {"message": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."}}),
+        (400, {"error": {"message": "bad field", "input": "This model's maximum context length is 2048 tokens."}}),
+        (401, {"error": {"message": "This model's maximum context length is 2048 tokens."}}),
+    ],
+)
+def test_other_refused_requests_are_errors(status: int, payload: Any) -> None:
+    with serving(lambda handler, body: handler.send(payload, status)) as server:
+        (answer,) = ask(server.url, ["a"])
+    assert answer.text is None and answer.reason is None and answer.error
+
+
+def test_an_answer_that_the_context_had_no_room_for_is_not_remembered(tmp_path: Path) -> None:
+    refuses = True
+
+    def behave(handler: Handler, body: dict[str, Any]) -> None:
+        if refuses:
+            handler.send({"error": "prompt too long"}, 400)
+        else:
+            handler.send(reply("length", content=None))
+
+    with serving(behave) as server:
+        cached = CachedEngine(engine(server.url), tmp_path)
+        assert cached.generate([prompt("a")], SAMPLING)[0].reason == "context"
+        refuses = False
+        assert cached.generate([prompt("a")], SAMPLING)[0].reason == "length"
+        assert cached.generate([prompt("a")], SAMPLING)[0].reason == "length"
+        assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("name", [name for name, (_, text, reason) in SHORTFALLS.items() if reason and not text])
+def test_a_judge_abstains_from_an_answer_without_text(name: str) -> None:
+    with serving(lambda handler, body: handler.send(SHORTFALLS[name][0])) as server:
+        costs = {"columns": Costs()}
+        (judged,) = questions.ask(engine(server.url), [Question("columns", prompt("a"), 3)], SAMPLING, costs)
+    assert judged.reading is None and not judged.unserved
+    assert costs["columns"].abstentions == 1
+
+
+def test_the_token_limit_goes_under_the_name_that_the_server_knows() -> None:
+    with serving() as server:
+        ask(server.url, ["a"], token_limit_field="max_completion_tokens")
+        ask(server.url, ["a"])
+        new, old = server.requests
+    assert new["max_completion_tokens"] == old["max_tokens"] == SAMPLING.max_tokens
+    assert "max_tokens" not in new and "max_completion_tokens" not in old
 
 
 def test_lone_surrogates_can_be_written_later() -> None:
@@ -243,6 +414,10 @@ def test_it_works_inside_a_running_event_loop() -> None:
 def test_bad_settings_are_refused() -> None:
     with pytest.raises(ValueError, match="guided_json"):
         OpenAIEngine("http://127.0.0.1:9/v1", "m", structured_outputs="grammar")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="max_completion_tokens"):
+        OpenAIEngine("http://127.0.0.1:9/v1", "m", token_limit_field="tokens")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="longest_wait"):
+        OpenAIEngine("http://127.0.0.1:9/v1", "m", longest_wait=-1.0)
     with pytest.raises(ValueError, match="concurrency"):
         OpenAIEngine("http://127.0.0.1:9/v1", "m", concurrency=0)
 

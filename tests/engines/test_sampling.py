@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from wmrl_gym.engines.constrained_sampling import choose
 from wmrl_gym.engines.engine import Sampling
-from wmrl_gym.engines.shared_prefix import LEAST_SHARED, computed_before, shared_paths
+from wmrl_gym.engines.shared_prefix import LEAST_SHARED, shared_paths, tokens_computed_before
 
 LOGITS = torch.log(torch.tensor([[0.5, 0.25, 0.15, 0.1]]))
 
@@ -65,9 +65,9 @@ def test_shared_paths_hold_what_they_claim(data: st.DataObject) -> None:
             for segment in path:
                 assert rows[segment.first_row][: segment.end] == row[: segment.end]
                 assert segment.first_row <= index
-            assert computed_before(index, path) < len(row)
+            assert tokens_computed_before(index, path) < len(row)
 
 
 def test_equal_prompts_are_run_once() -> None:
     paths = shared_paths([np.arange(50)] * 4)
-    assert [computed_before(i, path) for i, path in enumerate(paths)] == [0, 49, 49, 49]
+    assert [tokens_computed_before(i, path) for i, path in enumerate(paths)] == [0, 49, 49, 49]

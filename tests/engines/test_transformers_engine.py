@@ -125,7 +125,7 @@ def test_adapters_are_off_and_training_mode_comes_back(model: Any, tokenizer: An
 
     import torch
 
-    from wmrl_gym.policies.causal_lm import add_lora
+    from wmrl_gym.policies.causal_lm_loading import add_lora
 
     before = engine(model, tokenizer).generate(checks(), SAMPLING)
     trained = add_lora(copy.deepcopy(model), rank=4)
@@ -191,23 +191,23 @@ def test_a_batch_that_memory_does_not_hold_is_halved(
 ) -> None:
     import torch
 
-    from wmrl_gym.engines import constrained_sampling
+    from wmrl_gym.engines import decoding
 
     prompts = [*checks(schema=VERDICT), prompt("needs more than there is " * 9)]
     expected = engine(model, tokenizer).generate(prompts, SAMPLING)
-    real = constrained_sampling.sample_answers
+    real = decoding.decode
     sizes = []
 
     marker = tokenizer("needs more", add_special_tokens=False)["input_ids"]
 
-    def narrow(model: Any, rows: Any, *args: Any, **settings: Any) -> None:
-        sizes.append(len(rows))
-        real(model, rows, *args, **settings)  # memory runs out at the end, when the rows have changed
-        text = [" ".join(map(str, row.prompt_ids.tolist())) for row in rows]
-        if len(rows) > 2 or any(" ".join(map(str, marker)) in t for t in text):
+    def narrow(model: Any, prompts: Any, *args: Any, **settings: Any) -> None:
+        sizes.append(len(prompts))
+        real(model, prompts, *args, **settings)  # memory runs out at the end, when the rows have changed
+        text = [" ".join(map(str, ids.tolist())) for ids in prompts]
+        if len(prompts) > 2 or any(" ".join(map(str, marker)) in t for t in text):
             raise torch.OutOfMemoryError("out of memory")
 
-    monkeypatch.setattr(constrained_sampling, "sample_answers", narrow)
+    monkeypatch.setattr(decoding, "decode", narrow)
     found = engine(model, tokenizer).generate(prompts, SAMPLING)
     assert [a.text for a in found[:-1]] == [a.text for a in expected[:-1]]
     assert found[-1].text is None and found[-1].error == "out of memory"

@@ -13,7 +13,8 @@ import torch
 from tests.policies.conftest import tiny_model
 from wmrl_gym.core import Decision
 from wmrl_gym.engines.packing import pack, whole_sequence
-from wmrl_gym.policies.causal_lm import CausalLMPolicy, load_causal_lm
+from wmrl_gym.policies.causal_lm import CausalLMPolicy
+from wmrl_gym.policies.causal_lm_loading import load_causal_lm
 
 OBSERVATIONS = ["short", "a much longer observation about columns", "short", "x"]
 
@@ -200,9 +201,14 @@ def test_lora_trains_only_the_adapter_and_restores_it(policy: CausalLMPolicy, tm
     np.testing.assert_allclose(adapted.log_probs([decision])[0][0].detach(), decision.log_probs, atol=1e-4)
 
 
-def test_prompt_without_room_for_an_answer_is_refused(policy: CausalLMPolicy) -> None:
-    with pytest.raises(ValueError, match="leaves no room"):
-        policy.act(["word " * 600], histories=[()], seeds=[(0,)])
+def test_a_prompt_without_room_ends_its_own_episode_and_shortens_no_neighbour(policy: CausalLMPolicy) -> None:
+    alone = policy.act(["short"], histories=[()], seeds=[(0,)])[0]
+    observations = ["word " * 600, "short", "word " * 98]
+    long, short, nearly = policy.act(observations, histories=[()] * 3, seeds=[(1,), (0,), (2,)])
+    assert long.gives_up is not None and "leaves no room" in long.gives_up and not len(long.token_ids)
+    assert short.gives_up is None and short.token_ids.tolist() == alone.token_ids.tolist()
+    assert policy.context_length is not None
+    assert 0 < len(nearly.token_ids) <= policy.context_length - len(nearly.prompt_ids) < policy.max_new_tokens
 
 
 def test_missing_chat_template_is_named(tokenizer: Any) -> None:

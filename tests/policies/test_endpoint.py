@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,16 @@ from typing import Any
 import pytest
 
 from tests.engines.chat_server import ChatServer, Handler, completion, echo, serving, slow_echo
-from wmrl_gym.algorithms.evaluation import EvaluationSettings, evaluate
+from wmrl_gym.algorithms.evaluation import Evaluation, EvaluationSettings, evaluate
 from wmrl_gym.cli.main import main
-from wmrl_gym.core import Outcome, Submission
+from wmrl_gym.configs.compose import compose_config
+from wmrl_gym.configs.schema import EvaluateConfig
+from wmrl_gym.configs.validation import build, to_dataclass
+from wmrl_gym.core import Decision, Outcome, Submission
 from wmrl_gym.envs.mle_dojo.catalogue import prepare
 from wmrl_gym.envs.mle_dojo.env import MLEDojoEnv
-from wmrl_gym.policies.acting import NotTrainable, UnansweredDecision
-from wmrl_gym.policies.endpoint import EndpointError, EndpointPolicy
+from wmrl_gym.policies.acting import IncompleteDecision, NotTrainable, UnansweredDecision
+from wmrl_gym.policies.endpoint import NO_TEXT, EndpointError, EndpointPolicy
 
 pytest.importorskip("openai")
 
@@ -115,7 +119,7 @@ def test_an_episode_without_an_answer_is_left_out_and_not_asked_for_again(root: 
     def refuse_one_seed(handler: Handler, body: dict[str, Any]) -> None:
         if not refused or body["seed"] in refused:
             refused.append(body["seed"])
-            handler.send({"error": "context too long"}, 400)
+            handler.send({"error": "no such field"}, 400)
         else:
             handler.send(completion(SCRIPT))
 
@@ -125,6 +129,71 @@ def test_an_episode_without_an_answer_is_left_out_and_not_asked_for_again(root: 
         result = evaluate(agent, [lambda: OneScriptEnv(root)] * 4, ["titanic_survival"], EvaluationSettings(4))
         assert len(server.requests) == 1 + 3 * 2
     assert result.unknown == 1 and result.scores() == {"titanic_survival": [0.5] * 3}
+
+
+SPENT = {"index": 0, "message": {"role": "assistant", "content": None}, "finish_reason": "length"}
+
+
+def test_an_episode_whose_answers_hold_no_text_is_measured_as_one_without_code(root: Path) -> None:
+    """One episode's model spends all tokens on thoughts, then its conversation outgrows the context: it scores 0."""
+    spent: list[int] = []
+
+    def behave(handler: Handler, body: dict[str, Any]) -> None:
+        turns = len(body["messages"])
+        if not spent:
+            spent.append(body["seed"])
+            handler.send(completion("", choices=[SPENT]))
+        elif turns > 1 and body["messages"][1]["content"] == NO_TEXT:
+            handler.send({"error": {"message": "too long", "code": "context_length_exceeded"}}, 400)
+        else:
+            handler.send(completion(SCRIPT))
+
+    with serving(behave) as server:
+        agent = policy(server, concurrency=1, retries=4, max_consecutive_failures=1)
+        result = evaluate(agent, [lambda: OneScriptEnv(root)] * 2, ["titanic_survival"], EvaluationSettings(2))
+        assert len(server.requests) == 4
+    assert result.unknown == 0 and result.scores() == {"titanic_survival": [0.0, 0.5]}
+    assert result.records[0].statuses == ("no_code", "no_code")
+    assert result.records[0].shortfalls == ("length", "context") and not result.records[1].shortfalls
+    assert Evaluation.from_dict(json.loads(json.dumps(result.to_dict()))) == result
+
+
+def test_a_decision_says_why_it_holds_no_text(server: ChatServer) -> None:
+    server.behaviour = lambda handler, body: handler.send(completion("", choices=[SPENT]))
+    [decision] = act(policy(server), ["x"])
+    assert isinstance(decision, IncompleteDecision)
+    assert (decision.action, decision.reason, decision.finished) == ("", "length", False)
+    server.behaviour = echo
+    [later] = act(policy(server), ["y"], histories=[[decision]])
+    assert type(later) is Decision
+    assert server.requests[-1]["messages"][1] == {"role": "assistant", "content": NO_TEXT}
+
+
+def test_conversations_that_never_fit_end_the_evaluation_with_advice(server: ChatServer) -> None:
+    """As many as that, before anything was answered, tell of a limit set too high and not of the agent."""
+
+    def full(handler: Handler, body: dict[str, Any]) -> None:
+        handler.send({"error": "context too long"}, 400)
+
+    server.behaviour = full
+    agent = policy(server, max_consecutive_failures=3)
+    assert [type(decision) for decision in act(agent, ["a", "b"])] == [IncompleteDecision] * 2
+    with pytest.raises(EndpointError, match=r"policy\.max_new_tokens"):
+        act(agent, ["c"])
+    server.behaviour = echo
+    agent = policy(server, max_consecutive_failures=3)
+    act(agent, ["a"])
+    server.behaviour = full
+    assert all(decision.reason == "context" for decision in act(agent, ["b"] * 5))
+
+
+def test_an_endpoint_is_configured_for_reasoning_models(server: ChatServer) -> None:
+    overrides = ["policy=endpoint", f"policy.base_url={server.url}", "policy.model=m"]
+    overrides += ["policy.token_limit_field=max_completion_tokens", "policy.longest_wait=7"]
+    agent = build(to_dataclass(EvaluateConfig, compose_config("evaluate", overrides)).policy)
+    act(agent, ["x"])
+    assert server.requests[-1]["max_completion_tokens"] == 4096 and "max_tokens" not in server.requests[-1]
+    assert agent.engine.longest_wait == 7
 
 
 def test_a_dead_server_ends_the_evaluation_with_its_reason() -> None:

@@ -20,7 +20,8 @@ from wmrl_gym.algorithms.policy_update import PolicyUpdate
 from wmrl_gym.core import Decision, Trajectory, Turn
 from wmrl_gym.engines.engine import Message, Prompt, Sampling
 from wmrl_gym.engines.vllm_engine import VLLMEngine
-from wmrl_gym.policies.causal_lm import CausalLMPolicy, add_lora
+from wmrl_gym.policies.causal_lm import CausalLMPolicy
+from wmrl_gym.policies.causal_lm_loading import add_lora
 from wmrl_gym.policies.vllm_rollout import VLLMPolicy, load_vllm_policy
 
 missing = importlib.util.find_spec("vllm") is None

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -188,3 +188,15 @@ def test_a_reward_of_any_range_is_written_as_a_number_and_shares_beside_it_as_pe
     assert "reward, mean over tasks: 10 [7.5, 12.5]" in console.export_text()
     assert not found.share and tables().share
     assert tables((record("a", 1.0), record("a", 0.0)), measure=Measure("won")).share
+
+
+def test_answers_without_their_whole_text_are_counted_by_reason() -> None:
+    spent = replace(record("a", None, None), shortfalls=("length", "context"))
+    lost = replace(record("b", None, known=False), shortfalls=("refusal",))
+    made = tables((spent, replace(spent, shortfalls=("length",)), record("b", 0.2), lost))
+    assert made.shortfalls == {"length": 2, "context": 1}
+    assert "2 at the limit of tokens, 1 for which the context was too short" in made.notes()[-1]
+    older = [{name: value for name, value in asdict(item).items() if name != "shortfalls"} for item in RECORDS]
+    data = {**asdict(Evaluation(RECORDS, 2, 0.8, 12, 3.4)), "measure": asdict(PERCENTILE), "records": older}
+    assert not evaluation_tables(data, title="t").shortfalls
+    assert not any("whole text" in note for note in tables().notes())

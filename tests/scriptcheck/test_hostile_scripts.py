@@ -26,9 +26,9 @@ from pathlib import Path
 from tests.scriptcheck.worlds import houses
 from wmrl_gym.core import Submission
 from wmrl_gym.world_models.static_analysis import StaticAnalysis
-from wmrl_gym.scriptcheck.semantics import load_semantics
+from wmrl_gym.scriptcheck.semantics import all_models
 
-load_semantics()
+all_models()
 overview = houses(Path(sys.argv[1])).overview
 resource.setrlimit(resource.RLIMIT_AS, ({_BYTES}, {_BYTES}))
 for script in sys.stdin.read().split("\\0"):
@@ -143,8 +143,7 @@ def test_a_script_that_takes_too_long_has_no_score(worlds: dict[str, World], mon
 def test_ordinary_constants_are_still_computed(expression: str) -> None:
     import ast
 
-    from wmrl_gym.scriptcheck.semantics import load_semantics
+    from wmrl_gym.scriptcheck.semantics import all_models
 
-    load_semantics()
-    found = Interpreter(None).eval(ast.parse(expression, mode="eval").body)
+    found = Interpreter(all_models(), None).eval(ast.parse(expression, mode="eval").body)
     assert found == Const(eval(expression))

@@ -18,8 +18,8 @@ import gymnasium as gym
 import numpy as np
 
 from wmrl_gym.algorithms.rollout import GroupPlan, collect
-from wmrl_gym.core import Executor, Outcome, Policy, Trajectory
-from wmrl_gym.policies.acting import UnansweredDecision
+from wmrl_gym.core import Executor, Outcome, Policy, Trajectory, concurrency
+from wmrl_gym.policies.acting import IncompleteDecision, UnansweredDecision
 from wmrl_gym.proxy.vector_env import RewardProxyVectorEnv
 
 EVALUATION_STREAM = 1
@@ -75,6 +75,8 @@ class EpisodeRecord:
     """The same as ``metric`` turn by turn."""
     others: Mapping[str, float | None] = field(default_factory=dict)
     """Best of its submissions by other measures of the domain."""
+    shortfalls: tuple[str, ...] = ()
+    """Why answers of it were not the whole text that was asked for, one reason for each such answer, in order."""
 
     @property
     def best_so_far(self) -> tuple[float, ...]:
@@ -131,7 +133,12 @@ class Evaluation:
         """What `to_dict` gave, also after it has been JSON."""
         records = tuple(
             EpisodeRecord(
-                **{**record, "statuses": tuple(record["statuses"]), "turn_metrics": tuple(record["turn_metrics"])}
+                **{
+                    **record,
+                    "statuses": tuple(record["statuses"]),
+                    "turn_metrics": tuple(record["turn_metrics"]),
+                    "shortfalls": tuple(record.get("shortfalls", ())),  # earlier versions did not write them
+                }
             )
             for record in data["records"]
         )
@@ -270,7 +277,7 @@ def _episodes_at_once(policy: Policy, executor: Executor | None, saved: bool) ->
     if not saved:
         return MAX_EPISODES
     # Neither an executor of many places nor an agent that batches must run out of work because slices are small.
-    busy = max(2 * (1 if executor is None else executor.capacity), getattr(policy, "concurrency", 1))
+    busy = max(2 * (1 if executor is None else executor.capacity), concurrency(policy))
     return min(MAX_EPISODES, max(SAVED_EPISODES, busy))
 
 
@@ -281,8 +288,12 @@ def _record(task: str, trajectory: Trajectory, measures: Mapping[str, TurnValues
     return EpisodeRecord(
         task=task,
         metric=_best(values),
-        known=answered and trajectory.executed_score is not None,
+        # Who gave up before the first turn has failed: that is no fault of the machine.
+        known=answered and (trajectory.executed_score is not None or not trajectory.turns),
         statuses=tuple("" if turn.executed is None else str(turn.executed.status) for turn in trajectory.turns),
         turn_metrics=tuple(values),
         others={name: _best(measures[name](trajectory)) for name in others},
+        shortfalls=tuple(
+            turn.decision.reason for turn in trajectory.turns if isinstance(turn.decision, IncompleteDecision)
+        ),
     )

@@ -42,6 +42,9 @@ class GRPOSettings:
     """Tokens by which "constant" divides, usually the most that a sequence can produce."""
     importance_level: ImportanceLevel = "token"
     """"sequence" uses one importance ratio per sequence, the geometric mean of its tokens' (GSPO)."""
+    mask_truncated: bool = False
+    """Learn nothing from answers that were cut off at their length limit, as DAPO's overlong filtering does: their
+    score says little of the tokens that are there. Such an answer's tokens count nowhere in the loss."""
     mismatch_cap: float | None = None
     """Largest weight of a token in the correction for an engine's other probabilities; 2 is usual. None corrects
     nothing, and takes the engine's log-probabilities for the trainer's own."""

@@ -4,48 +4,30 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from wmrl_gym.algorithms.grpo import GRPOSettings, grpo_loss
-from wmrl_gym.core import Decision, Policy, Trajectory
+from wmrl_gym.algorithms.weight_change import WeightChange, require_precise
+from wmrl_gym.core import ChunkPolicy, Decision, Freezable, Policy, TrainablePolicy, Trajectory
 
 Learnable = Sequence[tuple[Trajectory, float]]
 """Trajectories, each with its advantage times its group's weight."""
 
 METRICS = (
-    "loss", "policy_loss", "kl", "entropy", "clip_fraction", "importance_ratio", "grad_norm",
+    "loss", "policy_loss", "kl", "entropy", "clip_fraction", "importance_ratio", "grad_norm", "weights_changed",
     "mismatch_difference", "mismatch_ratio", "mismatch_truncated",
 )  # fmt: skip
 
 
-class TrainablePolicy(Policy, Protocol):
-    """What a policy needs besides `core.Policy` to be trained. A `torch.nn.Module` has these three.
-
-    One that decides chunks of actions also has ``tokens_taken(decision) -> int``: how many tokens its mask keeps.
-    """
-
-    def parameters(self) -> Iterator[torch.nn.Parameter]:
-        """The parameters that are trained."""
-        ...
-
-    def state_dict(self) -> dict[str, Any]:
-        """Weights to restore the policy."""
-        ...
-
-    def load_state_dict(self, state: Mapping[str, Any], /) -> Any:
-        """Restore what `state_dict` gave."""
-        ...
-
-
 def frozen_copy(policy: Any) -> Policy:
-    """A copy whose weights never change: the policy's own ``frozen_copy`` if it has one, else a deep copy."""
-    if hasattr(policy, "frozen_copy"):
-        return policy.frozen_copy()  # type: ignore[no-any-return]
+    """A copy whose weights never change: the policy's own if it is `Freezable`, else a deep copy."""
+    if isinstance(policy, Freezable):
+        return policy.frozen_copy()
     twin = copy.deepcopy(policy)
     for parameter in twin.parameters():
         parameter.requires_grad_(False)
@@ -66,6 +48,11 @@ class PolicyUpdate:
         epochs: passes over a step's trajectories.
         minibatch: trajectories per optimiser step, drawn at random; None for all of the step's in one.
         microbatch: trajectories whose gradients are computed at the same time; changes nothing but rounding.
+        microbatch_tokens: most tokens whose gradients are computed at the same time, likewise; a longer trajectory
+            stands alone. None for no limit.
+
+    Raises:
+        ValueError: if weights that are to learn are in half precision.
     """
 
     def __init__(
@@ -81,11 +68,16 @@ class PolicyUpdate:
         epochs: int = 1,
         minibatch: int | None = None,
         microbatch: int = 16,
+        microbatch_tokens: int | None = None,
     ) -> None:
+        parameters = list(policy.parameters())
+        require_precise(parameters)
         self.policy, self.reference, self.loss = policy, reference, loss
         self.max_grad_norm, self.temperature = max_grad_norm, temperature
-        self.epochs, self.minibatch, self.microbatch = epochs, minibatch, microbatch
-        self.optimizer = torch.optim.AdamW(list(policy.parameters()), lr=learning_rate, weight_decay=weight_decay)
+        self.epochs, self.minibatch = epochs, minibatch
+        self.microbatch, self.microbatch_tokens = microbatch, microbatch_tokens
+        self.optimizer = torch.optim.AdamW(parameters, lr=learning_rate, weight_decay=weight_decay)
+        self._change = WeightChange(parameters)
 
     def update(
         self, learnable: Learnable, seed: Sequence[int], learning_rate: float | None = None
@@ -102,13 +94,14 @@ class PolicyUpdate:
 
         Raises:
             FloatingPointError: if a gradient is not finite. The weights are then left as they were.
+            UpdatesVanish: if updates are rounded away.
         """
         if learning_rate is not None:
             for parameters in self.optimizer.param_groups:
                 parameters["lr"] = learning_rate
         before = self._log_probs_before(learnable)
         steps = [self._optimise(batch, before) for batch in self._minibatches(learnable, seed)]
-        means = {name: float(np.mean([step[name] for step in steps])) for name in (steps[0] if steps else ())}
+        means = {name: _mean([step[name] for step in steps]) for name in (steps[0] if steps else ())}
         return {**dict.fromkeys(METRICS), **means, "updates": float(len(steps))}
 
     def _minibatches(self, learnable: Learnable, seed: Sequence[int]) -> Iterator[Learnable]:
@@ -130,20 +123,32 @@ class PolicyUpdate:
         if self.loss.mismatch_cap is None or single:
             return None
         before: dict[int, torch.Tensor] = {}
-        for start in range(0, len(learnable), self.microbatch):
-            decisions = _decisions(learnable[start : start + self.microbatch])
+        for part in self._parts(learnable):
+            decisions = _decisions(part)
             with torch.no_grad():
-                log_probs, _, mask = self.policy.log_probs(decisions, temperature=self.temperature)
+                log_probs, _, mask = self._log_probs(decisions)
             for decision, row, keep in zip(decisions, log_probs, mask.bool(), strict=True):
                 before[id(decision)] = row[keep]
         return before
 
-    def _optimise(self, batch: Learnable, before: Mapping[int, torch.Tensor] | None) -> dict[str, float]:
+    def _parts(self, batch: Learnable) -> Iterator[Learnable]:
+        """What is computed at the same time."""
+        start, tokens = 0, 0
+        for end, (trajectory, _) in enumerate(batch):
+            own = max((len(t.decision.prompt_ids) + len(t.decision.token_ids) for t in trajectory.turns), default=0)
+            many = self.microbatch_tokens is not None and tokens + own > self.microbatch_tokens
+            if end > start and (many or end - start == self.microbatch):
+                yield batch[start:end]
+                start, tokens = end, 0
+            tokens += own
+        if batch:
+            yield batch[start:]
+
+    def _optimise(self, batch: Learnable, before: Mapping[int, torch.Tensor] | None) -> dict[str, float | None]:
         self.optimizer.zero_grad(set_to_none=True)
-        n_tokens = self._count_tokens(batch)
+        n_tokens = max(1, self._count_tokens(batch))
         totals: dict[str, float] = {}
-        for start in range(0, len(batch), self.microbatch):
-            part = batch[start : start + self.microbatch]
+        for part in self._parts(batch):
             loss, metrics = self._loss(part, before, n_sequences=len(batch), n_tokens=n_tokens)
             loss.backward()  # type: ignore[no-untyped-call]
             totals["loss"] = totals.get("loss", 0.0) + float(loss.detach())
@@ -156,8 +161,16 @@ class PolicyUpdate:
                 "  Lower algorithm.learning_rate, or look for a policy whose log-probabilities overflow. The last "
                 "checkpoint is intact."
             )
+        self._change.remember()
         self.optimizer.step()
-        return {**totals, "grad_norm": float(norm)}
+        return {**totals, "grad_norm": float(norm), "weights_changed": self._change.share()}
+
+    def _log_probs(self, decisions: Sequence[Decision]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The policy's, with the tokens that the loss leaves out masked."""
+        log_probs, entropy, mask = self.policy.log_probs(decisions, temperature=self.temperature)
+        if self.loss.mask_truncated:
+            mask = mask * torch.tensor([float(d.finished) for d in decisions], device=mask.device)[:, None]
+        return log_probs, entropy, mask
 
     def _loss(
         self, part: Learnable, before: Mapping[int, torch.Tensor] | None, *, n_sequences: int, n_tokens: int
@@ -165,7 +178,7 @@ class PolicyUpdate:
         """Loss of some trajectories as their share of the whole batch's."""
         decisions = _decisions(part)
         turns = [len(trajectory.turns) for trajectory, _ in part]
-        log_probs, entropy, mask = self.policy.log_probs(decisions, temperature=self.temperature)
+        log_probs, entropy, mask = self._log_probs(decisions)
         reference = None
         if self.reference is not None:
             with torch.no_grad():
@@ -202,13 +215,21 @@ class PolicyUpdate:
         )
 
     def _count_tokens(self, learnable: Learnable) -> int:
-        taken: Callable[[Decision], int] = getattr(self.policy, "tokens_taken", _tokens)
-        return sum(taken(decision) for decision in _decisions(learnable))
+        return sum(self._tokens_learned(decision) for decision in _decisions(learnable))
+
+    def _tokens_learned(self, decision: Decision) -> int:
+        """As many as the mask keeps."""
+        if self.loss.mask_truncated and not decision.finished:
+            return 0
+        if isinstance(self.policy, ChunkPolicy):
+            return self.policy.tokens_taken(decision)
+        return len(decision.token_ids) - (0 if decision.forced is None else int(decision.forced.sum()))
 
 
 def _decisions(learnable: Learnable) -> list[Decision]:
     return [turn.decision for trajectory, _ in learnable for turn in trajectory.turns]
 
 
-def _tokens(decision: Decision) -> int:
-    return len(decision.token_ids)
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None

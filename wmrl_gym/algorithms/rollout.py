@@ -115,13 +115,22 @@ def collect(
                     seeds=[(seed, stream, step, first + i, len(episodes[i].decisions)) for i in ready],
                     temperature=temperature,
                 )
+            acting = []
             for i, decision in zip(ready, decisions, strict=True):
-                episodes[i].decisions.append(decision)
-            with clock.stage("predict"):
-                vector_env.send([decision.action for decision in decisions], ready)
+                if decision.gives_up is None:
+                    episodes[i].decisions.append(decision)
+                    acting.append(i)
+                else:
+                    episodes[i].final_info = vector_env.give_up(i, decision.gives_up)
+                    playing.discard(i)
+            if acting:
+                with clock.stage("predict"):
+                    vector_env.send([episodes[i].decisions[-1].action for i in acting], acting)
+        ready = []
+        if not playing:
+            break
         with clock.stage("execute"):
             received = vector_env.recv()
-        ready = []
         for back in received:
             _take_in(episodes[back.env_id], back)
             if back.terminated or back.truncated:

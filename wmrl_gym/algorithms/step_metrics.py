@@ -17,7 +17,8 @@ def rollout_metrics(groups: Sequence[Group], scored: ScoredStep) -> dict[str, fl
     ``status/<name>`` is the share of turns that were told that status, ``executed_share`` the share of trajectories
     that were really executed, ``executed_scores`` how many of these have a score, ``executed_seconds`` what their
     executions took, added up, ``unscored`` the share of those without a reward, ``flat_groups`` the share of kept
-    groups without variance, from which nothing is learned.
+    groups without variance, from which nothing is learned, ``gave_up`` the share of trajectories that their agent
+    ended, for example because they no longer fitted its context.
     """
     trajectories = [(group, trajectory) for group in groups for trajectory in group.trajectories]
     rewards = [reward for row in scored.rewards for reward in row if reward is not None]
@@ -40,6 +41,7 @@ def rollout_metrics(groups: Sequence[Group], scored: ScoredStep) -> dict[str, fl
         "flat_groups": _mean(flat),
         "dropped_groups": float(scored.dropped.sum()),
         "tokens_per_turn": _mean([float(len(decision.token_ids)) for decision in decisions]),
+        "gave_up": _mean([float("gave_up" in trajectory.final_info) for _, trajectory in trajectories]),
         "cut_at_limit": _mean([float(not decision.finished) for decision in decisions]),
         **{f"status/{name}": count / len(outcomes) for name, count in sorted(statuses.items())},
     }

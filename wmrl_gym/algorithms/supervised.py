@@ -87,7 +87,6 @@ class EncodedConversation:
 def encode_conversation(policy: CausalLMPolicy, turns: ConversationTurns) -> EncodedConversation:
     """Tokenise a conversation as the policy will see it. Every answer ends with the end-of-turn token."""
     conversation = policy.conversation
-    end = conversation.stop_ids[0]
     parts: list[tuple[NDArray[np.int64], bool]] = []
     prompt = np.zeros(0, np.int64)
     answer = np.zeros(0, np.int64)
@@ -98,7 +97,7 @@ def encode_conversation(policy: CausalLMPolicy, turns: ConversationTurns) -> Enc
             whole = conversation.next_prompt(prompt, answer, observation)
         parts.append((whole[len(prompt) + len(answer) :], False))
         prompt = whole
-        answer = np.asarray([*policy.tokenizer(text, add_special_tokens=False)["input_ids"], end], np.int64)
+        answer = conversation.encode_answer(text)
         parts.append((answer, True))
     return EncodedConversation(
         token_ids=np.concatenate([ids for ids, _ in parts]),

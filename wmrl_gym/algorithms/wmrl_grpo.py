@@ -17,11 +17,11 @@ import numpy as np
 from wmrl_gym.algorithms.advantages import group_advantages
 from wmrl_gym.algorithms.checkpoint import load_latest_checkpoint, save_checkpoint
 from wmrl_gym.algorithms.grpo import GRPOSettings
-from wmrl_gym.algorithms.policy_update import PolicyUpdate, TrainablePolicy, frozen_copy
+from wmrl_gym.algorithms.policy_update import PolicyUpdate, frozen_copy
 from wmrl_gym.algorithms.random_state import random_state, set_random_state
 from wmrl_gym.algorithms.rollout import GroupPlan, StageClock, collect
 from wmrl_gym.algorithms.step_metrics import rollout_metrics
-from wmrl_gym.core import Group, Policy, Trajectory, WorldModelError, fingerprint
+from wmrl_gym.core import Group, Policy, Stateful, TrainablePolicy, Trajectory, Watched, WorldModelError, fingerprint
 from wmrl_gym.proxy.reward_proxy import RewardProxy, ScoredStep
 from wmrl_gym.proxy.vector_env import RewardProxyVectorEnv
 
@@ -57,6 +57,9 @@ class WMRLGRPOSettings:
     """Trajectories per optimiser step; None takes all of a step's in one, so that every gradient is on-policy."""
     microbatch: int = 16
     """Trajectories whose gradients are computed at the same time; does not change the result beyond rounding."""
+    microbatch_tokens: int | None = None
+    """Most tokens whose gradients are computed at the same time, prompts included; a longer trajectory stands alone.
+    None limits by `microbatch` only. Changes nothing but rounding."""
     checkpoint_every: int = 10
     """Steps between two checkpoints."""
     keep_checkpoints: int = 2
@@ -68,8 +71,8 @@ class WMRLGRPOSettings:
 
     def __post_init__(self) -> None:
         """Refuse numbers that cannot train."""
-        counts = ("steps", "groups_per_step", "epochs", "minibatch", "microbatch", "checkpoint_every")
-        for name in (*counts, "keep_checkpoints"):
+        counts = ("steps", "groups_per_step", "epochs", "minibatch", "microbatch", "microbatch_tokens")
+        for name in (*counts, "checkpoint_every", "keep_checkpoints"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"algorithm.{name} is {value}: give at least 1")
@@ -139,6 +142,7 @@ class WMRLGRPO:
             epochs=settings.epochs,
             minibatch=settings.minibatch,
             microbatch=settings.microbatch,
+            microbatch_tokens=settings.microbatch_tokens,
         )
         self.next_step = 0
         self._steps_without_prediction = 0
@@ -191,7 +195,7 @@ class WMRLGRPO:
             **update,
             "executions": float(self.vector_env.n_executions - executions_before),
             **{f"proxy/{name}": value for name, value in self.proxy.metrics().items()},
-            **{f"world_model/{name}": value for name, value in self._ask_world_model("metrics").items()},
+            **{f"world_model/{name}": value for name, value in self._world_model_metrics().items()},
             **{f"seconds/{name}": value for name, value in clock.seconds.items()},
         }
 
@@ -225,7 +229,8 @@ class WMRLGRPO:
                 continue
             advantages = group_advantages(rewards, normalise_by_std=self.settings.normalise_by_std)
             pairs = zip(group.trajectories, advantages, strict=True)
-            learnable += [(trajectory, float(weight) * a) for trajectory, a in pairs if a is not None]
+            # An agent that gave up before its first turn left nothing to learn from.
+            learnable += [(t, float(weight) * a) for t, a in pairs if a is not None and t.turns]
         return learnable
 
     def _require_predictions(self, groups: Sequence[Group]) -> None:
@@ -247,12 +252,13 @@ class WMRLGRPO:
         """Write everything that the next steps depend on."""
         if self.directory is None:
             return None
+        memory = self.vector_env.world_model
         state = {
             "settings": self._identity(),
             "policy": self.policy.state_dict(),
             "optimizer": self.updater.optimizer.state_dict(),
             "proxy": self.proxy.state_dict(),
-            "world_model": self._ask_world_model("state_dict"),
+            "world_model": memory.state_dict() if isinstance(memory, Stateful) else {},
             "n_executions": self.vector_env.n_executions,
             "random_state": random_state(),
         }
@@ -287,9 +293,9 @@ class WMRLGRPO:
         self.next_step = int(state["step"])
         return self.next_step
 
-    def _ask_world_model(self, method: str) -> dict[str, Any]:
-        """What a world model gives that has this method; nothing otherwise."""
-        return dict(getattr(self.vector_env.world_model, method, dict)())
+    def _world_model_metrics(self) -> dict[str, float | None]:
+        model = self.vector_env.world_model
+        return dict(model.metrics()) if isinstance(model, Watched) else {}
 
     def _identity(self) -> str:
         free = ["checkpoint_every", "keep_checkpoints"]

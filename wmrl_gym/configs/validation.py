@@ -84,6 +84,26 @@ class Component:
                 "  evaluate it with `wmrl evaluate`; to train, choose policy=causal_lm, policy=smollm2 or policy=nano."
             )
 
+    def check(self, *, training: bool = False) -> None:
+        """Ask the target whether it can be built with these arguments here, without building it.
+
+        A target that knows carries a function in its attribute ``check_arguments``, which takes them all by name, and
+        ``training``, and raises ValueError.
+
+        Args:
+            training: whether what is built is to be trained.
+
+        Raises:
+            ConfigError: if the target refuses.
+        """
+        check = getattr(import_target(self.target, self.where), "check_arguments", None)
+        if check is None:
+            return
+        try:
+            check(training=training, **self.arguments)
+        except ValueError as error:
+            raise ConfigError(f"'{self.where}' was refused: {error}") from error
+
     def takes(self, argument: str) -> bool:
         """Whether the target has an argument of this name."""
         return argument in argument_types(import_target(self.target, self.where))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmrl_gym.core import fingerprint
+from wmrl_gym.engines.chat_template import knows_system, render, special_tokens
 from wmrl_gym.engines.engine import Prompt
 
 _CONTROL = re.compile(r"<\|[^<>|\s]{1,64}\|>")
@@ -44,13 +45,13 @@ def chat_messages(prompt: Prompt, control_tokens: Iterable[str] = ()) -> list[di
 def encode(tokenizer: Any, prompt: Prompt, template_arguments: Mapping[str, Any] = NO_THINKING) -> NDArray[np.int64]:
     """Token ids of a prompt through the tokenizer's chat template, shape (P,).
 
-    A tokenizer without a template gets the messages as plain text, joined by newlines.
+    A template that knows no system's role gets what the system says before the user's first message; a tokenizer
+    without a template gets the messages as plain text, joined by newlines.
     """
-    messages = chat_messages(prompt, getattr(tokenizer, "all_special_tokens", ()))
+    messages = chat_messages(prompt, special_tokens(tokenizer).values())
     if getattr(tokenizer, "chat_template", None):
-        text = tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=True, **dict(template_arguments)
-        )
+        fold = any(m["role"] == "system" for m in messages) and not knows_system(tokenizer, template_arguments)
+        text = render(tokenizer, messages, template_arguments, fold=fold)
     else:
         text = "".join(f"{message['content']}\n" for message in messages)
     ids = np.asarray(tokenizer(text, add_special_tokens=False)["input_ids"], dtype=np.int64)

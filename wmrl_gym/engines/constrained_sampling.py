@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from wmrl_gym.engines.decoding import COMPACT_BELOW, cache_argument, sampling_cache
 from wmrl_gym.engines.engine import Sampling
 from wmrl_gym.engines.grammar import GrammarState
-from wmrl_gym.engines.shared_prefix import Path, columns_needed, prefill
 
 
 @dataclass
@@ -50,63 +47,38 @@ class Row:
         return self.generated < self.limit
 
 
-@torch.inference_mode()
-def sample_answers(
-    model: Any,
-    rows: Sequence[Row],
-    paths: Sequence[Path],
-    sampling: Sampling,
-    *,
-    stop_ids: Sequence[int],
-    pad_id: int,
-    device: torch.device | str,
-) -> None:
-    """Complete all rows in place, as one batch.
+class ConstrainedSampler:
+    """A `decoding.TokenChooser` that completes rows in place.
 
     Args:
-        model: a causal language model.
         rows: what to complete, length N.
-        paths: shared beginnings of the rows, as of `shared_prefix.shared_paths`.
         sampling: temperature and what goes with it.
         stop_ids: tokens that end a turn.
-        pad_id: any valid token id.
-        device: where the model lives.
     """
-    prompts = [row.prompt_ids for row in rows]
-    limit = max(row.limit for row in rows)
-    columns = columns_needed(prompts, paths)
-    cache = sampling_cache(model, columns + limit)
-    state = prefill(model, prompts, paths, cache, pad_id=pad_id, device=device)
-    logits, positions = state.logits, state.lengths
-    mask = torch.cat([state.mask, state.mask.new_ones(len(rows), limit)], dim=1)
-    uniforms = np.stack([np.random.default_rng(row.seed).random(limit) for row in rows])
-    seen = torch.zeros(logits.shape, dtype=torch.bool, device=device)
-    keyword = cache_argument(model)
-    batch = np.arange(len(rows))  # which row each line of the running batch is
-    goes_on = np.ones(len(rows), bool)
-    for step in range(limit):
-        allowed = _allowed([rows[i].grammar if goes_on[i] else None for i in batch.tolist()], logits)
-        chosen = choose(logits, uniforms[batch, step], sampling, seen, allowed)
-        seen.scatter_(1, chosen[:, None], True)
-        for i, token in zip(batch.tolist(), chosen.tolist(), strict=True):
-            if goes_on[i]:
-                goes_on[i] = rows[i].take(token, stop_ids)
-        keep = goes_on[batch]
-        if not keep.any():
-            break
-        if keep.mean() < COMPACT_BELOW:
-            index = torch.from_numpy(np.flatnonzero(keep)).to(device)
-            cache.batch_select_indices(index)
-            chosen, positions, mask, seen = chosen[index], positions[index], mask[index], seen[index]
-            batch = batch[keep]
-        logits = model(
-            input_ids=chosen[:, None],
-            attention_mask=mask[:, : columns + step + 1],
-            position_ids=positions[:, None],
-            use_cache=True,
-            **{keyword: cache},
-        ).logits[:, -1]
-        positions = positions + 1
+
+    def __init__(self, rows: Sequence[Row], sampling: Sampling, stop_ids: Sequence[int]) -> None:
+        self.rows = rows
+        self.sampling = sampling
+        self.stop_ids = stop_ids
+        self._uniforms = [np.random.default_rng(row.seed).random(row.limit) for row in rows]
+        self._ended = np.zeros(len(rows), bool)
+        self._seen: torch.Tensor | None = None
+
+    def __call__(self, logits: torch.Tensor, rows: NDArray[np.int64]) -> tuple[torch.Tensor, NDArray[np.bool_]]:
+        """See `decoding.TokenChooser`."""
+        if self._seen is None:
+            shape = (len(self.rows), logits.shape[1])
+            self._seen = torch.zeros(shape, dtype=torch.bool, device=logits.device)
+        index = torch.from_numpy(rows).to(logits.device)
+        places = [min(self.rows[i].generated, self.rows[i].limit - 1) for i in rows.tolist()]
+        uniforms = np.asarray([self._uniforms[i][place] for i, place in zip(rows.tolist(), places, strict=True)])
+        allowed = _allowed([None if self._ended[i] else self.rows[i].grammar for i in rows.tolist()], logits)
+        chosen = choose(logits, uniforms, self.sampling, self._seen[index], allowed)
+        self._seen[index, chosen] = True
+        for i, token in zip(rows.tolist(), chosen.tolist(), strict=True):
+            if not self._ended[i]:
+                self._ended[i] = not self.rows[i].take(token, self.stop_ids)
+        return chosen, ~self._ended[rows]
 
 
 def _allowed(grammars: Sequence[GrammarState | None], logits: torch.Tensor) -> torch.Tensor | None:

@@ -1,222 +1,110 @@
-"""Forward passes with shared prompts, and a lean sampling loop for any Hugging Face causal language model.
+"""Decoding in batches with any Hugging Face causal language model: who chooses the tokens, and three ways to run it.
 
-The n samples of a group share their prompt, so a prompt is run once and its key-value cache is expanded to the rows
-that need it; acting and learning both go through `forward_with_shared_prompts`. Everything is padded on the left.
+The plain ways are `transformers`' own ``generate``, which knows the cache of every architecture (windows, recurrent
+states, mixtures of both). The fast way, for models whose every layer attends to all that went before, runs what
+prompts share once, writes its cache in place and drops rows that ended. All ask the same `TokenChooser`.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from transformers.cache_utils import DynamicCache, DynamicLayer
+from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
+
+from wmrl_gym.engines.preallocated_cache import base_model, cache_argument, preallocated_cache
+from wmrl_gym.engines.shared_prefix import MOST_LEVELS, columns_needed, left_pad, prefill, shared_paths
 
 COMPACT_BELOW = 0.7
 """Rows that ended are dropped from the batch once fewer than this share still runs; copying the cache has a price."""
 
-
-class PreallocatedLayer(DynamicLayer):
-    """A key-value cache layer that writes into a buffer of fixed capacity instead of concatenating at every token."""
-
-    def __init__(self, capacity: int) -> None:
-        super().__init__()
-        self.capacity = capacity
-        self.length = 0
-
-    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        """Allocate for the batch size, heads and width of the first states."""
-        super().lazy_initialization(key_states, value_states)
-        self._allocate(key_states, value_states)
-
-    def _allocate(self, keys: torch.Tensor, values: torch.Tensor) -> None:
-        self.key_buffer = keys.new_empty((*keys.shape[:2], self.capacity, keys.shape[3]))
-        self.value_buffer = values.new_empty((*values.shape[:2], self.capacity, values.shape[3]))
-
-    def update(
-        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Append states, shape (batch, heads, new, width), and return all of them so far."""
-        if not self.is_initialized:
-            self.lazy_initialization(key_states, value_states)
-        end = self.length + key_states.shape[2]
-        self.key_buffer[:, :, self.length : end] = key_states
-        self.value_buffer[:, :, self.length : end] = value_states
-        self.length = end
-        self.keys, self.values = self.key_buffer[:, :, :end], self.value_buffer[:, :, :end]
-        return self.keys, self.values
-
-    def batch_select_indices(self, indices: torch.Tensor) -> None:
-        """Keep (or repeat) rows of the batch."""
-        if self.keys is None or self.values is None:
-            return
-        keys, values = self.keys[indices], self.values[indices]
-        self._allocate(keys, values)
-        self.key_buffer[:, :, : self.length] = keys
-        self.value_buffer[:, :, : self.length] = values
-        self.keys, self.values = self.key_buffer[:, :, : self.length], self.value_buffer[:, :, : self.length]
+Method = Literal["shared", "padded", "even"]
+""""shared" runs what prompts share once; "padded" pads prompts on the left and generates; "even" generates prompts of
+equal length together, which pads nothing."""
 
 
-def sampling_cache(model: Any, capacity: int) -> DynamicCache:
-    """The model's own cache, with its ordinary layers replaced by preallocated ones of `capacity` tokens."""
-    cache = DynamicCache(config=model.config)
-    cache.layers = [PreallocatedLayer(capacity) if type(layer) is DynamicLayer else layer for layer in cache.layers]
-    return cache
+class TokenChooser(Protocol):
+    """Decides what comes next, row by row, and remembers it."""
 
+    def __call__(self, logits: torch.Tensor, rows: NDArray[np.int64]) -> tuple[torch.Tensor, NDArray[np.bool_]]:
+        """Choose the next token of some rows.
 
-def cache_argument(model: Any) -> str:
-    """Name of the forward argument that takes the key-value cache: it changed within transformers 5."""
-    return "cache" if "cache" in inspect.signature(_base(model).forward).parameters else "past_key_values"
+        Args:
+            logits: of the next token, shape (n, vocabulary).
+            rows: which rows of the batch these are, shape (n,). A row that ended may still be among them.
 
-
-def _left_pad(rows: Sequence[NDArray[np.int64]], pad_id: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Token ids and mask, both of shape (N, longest)."""
-    width = max(len(row) for row in rows)
-    ids = np.full((len(rows), width), pad_id, np.int64)
-    mask = np.zeros((len(rows), width), np.int64)
-    for i, row in enumerate(rows):
-        if len(row):
-            ids[i, width - len(row) :] = row
-            mask[i, width - len(row) :] = 1
-    return torch.from_numpy(ids), torch.from_numpy(mask)
-
-
-@dataclass
-class SharedForward:
-    """Logits of the tails, and what is needed to go on from there."""
-
-    logits: torch.Tensor
-    """Shape (N, tail width, vocabulary); the last column belongs to the last token of every row."""
-    mask: torch.Tensor
-    """Shape (N, prompt width + tail width)."""
-    lengths: torch.Tensor
-    """True number of tokens of each row, shape (N,)."""
-
-
-def forward_with_shared_prompts(
-    model: torch.nn.Module,
-    prompts: Sequence[NDArray[np.int64]],
-    tails: Sequence[NDArray[np.int64]],
-    *,
-    cache: DynamicCache,
-    pad_id: int,
-    device: torch.device | str = "cpu",
-    last_logits_only: bool = False,
-) -> SharedForward:
-    """Run each distinct prompt once, then the tails of all rows on top of it. Differentiable.
-
-    Args:
-        model: a causal language model.
-        prompts: shared beginnings, length N; equal ones are run once. May be empty arrays.
-        tails: what follows in each row, length N, each at least one token.
-        cache: an empty key-value cache; filled on return.
-        pad_id: any valid token id.
-        device: where the model lives.
-        last_logits_only: compute logits of the last column alone, if the model can.
-    """
-    distinct: dict[bytes, int] = {}
-    rows = torch.tensor([distinct.setdefault(prompt.tobytes(), len(distinct)) for prompt in prompts], device=device)
-    unique = [np.frombuffer(key, np.int64) for key in distinct]
-    keyword = cache_argument(model)
-    tail_ids, tail_mask = (tensor.to(device) for tensor in _left_pad(tails, pad_id))
-    prompt_lengths = torch.tensor([len(prompt) for prompt in prompts], device=device)
-    positions = prompt_lengths[:, None] + (tail_mask.cumsum(1) - 1).clamp(min=0)
-    mask = tail_mask
-    extra: dict[str, Any] = {}
-    keeps = "logits_to_keep" in inspect.signature(_base(model).forward).parameters
-    if max(len(prompt) for prompt in unique) > 0:
-        ids, prompt_mask = (tensor.to(device) for tensor in _left_pad(unique, pad_id))
-        prompt_positions = (prompt_mask.cumsum(1) - 1).clamp(min=0)
-        model(
-            input_ids=ids,
-            attention_mask=prompt_mask,
-            position_ids=prompt_positions,
-            use_cache=True,
-            **{keyword: cache},
-            **({"logits_to_keep": 1} if keeps else {}),
-        )
-        if len(unique) != len(prompts) or not torch.equal(rows, torch.arange(len(prompts), device=device)):
-            cache.batch_select_indices(rows)
-        mask = torch.cat([prompt_mask[rows], tail_mask], dim=1)
-    if keeps and last_logits_only:
-        extra["logits_to_keep"] = 1
-    output = model(
-        input_ids=tail_ids,
-        attention_mask=mask,
-        position_ids=positions,
-        use_cache=True,
-        **{keyword: cache},
-        **extra,
-    )
-    return SharedForward(output.logits, mask, prompt_lengths + tail_mask.sum(1))
-
-
-def _base(model: Any) -> Any:
-    """The model inside a PEFT wrapper."""
-    return model.get_base_model() if hasattr(model, "get_base_model") else model
-
-
-@dataclass
-class Sampled:
-    """What one row produced."""
-
-    token_ids: NDArray[np.int64]
-    log_probs: NDArray[np.float32]
-    finished: bool
+        Returns:
+            Token ids, shape (n,) (any valid one for a row that ended), and which rows go on, shape (n,).
+        """
+        ...
 
 
 @torch.inference_mode()
-def sample(
-    model: torch.nn.Module,
+def decode(
+    model: Any,
     prompts: Sequence[NDArray[np.int64]],
-    tails: Sequence[NDArray[np.int64]],
+    chooser: TokenChooser,
     *,
-    seeds: Sequence[tuple[int, ...]],
-    max_new_tokens: int,
-    temperature: float,
-    stop_ids: Sequence[int],
+    limits: Sequence[int],
+    method: Method,
     pad_id: int,
+    levels: int = MOST_LEVELS,
     device: torch.device | str = "cpu",
-) -> list[Sampled]:
-    """Sample one continuation per row by inverting the cumulative distribution with the row's own random stream.
+) -> None:
+    """Continue every prompt until its chooser ends it.
 
-    A row's uniforms depend on its seed and on nothing else in the batch. Temperature 0 takes the likeliest token and
-    records its log-probability at temperature 1.
+    Args:
+        model: a causal language model; its adapters are used as they are.
+        prompts: token ids, length N, each at least one.
+        chooser: is told the rows by their place in ``prompts``.
+        limits: most tokens that each row may get, length N, each at least 1; the chooser keeps to them.
+        method: which must be right for this model; `examination` finds out.
+        pad_id: any valid token id.
+        levels: of common beginnings that "shared" runs once each; 0 shares nothing.
+        device: where the model lives.
     """
-    count = len(prompts)
-    uniforms = np.stack([np.random.default_rng(seed).random(max_new_tokens) for seed in seeds])
-    prompt_width, tail_width = (max(len(row) for row in rows) for rows in (prompts, tails))
-    cache = sampling_cache(_base(model), prompt_width + tail_width + max_new_tokens)
-    state = forward_with_shared_prompts(
-        model, prompts, tails, cache=cache, pad_id=pad_id, device=device, last_logits_only=True
-    )
-    keyword, logits, positions = cache_argument(model), state.logits[:, -1], state.lengths
-    mask = torch.cat([state.mask, state.mask.new_ones(count, max_new_tokens)], dim=1)
-    width = state.mask.shape[1]
-    tokens = np.zeros((count, max_new_tokens), np.int64)
-    log_probs = np.zeros((count, max_new_tokens), np.float32)
-    lengths, stopped = np.zeros(count, np.int64), np.zeros(count, bool)
-    rows = np.arange(count)  # which original row each row of the running batch is
-    for step in range(max_new_tokens):
-        chosen, chosen_log_probs = choose(logits, uniforms[rows, step], temperature)
-        chosen_cpu = chosen.cpu().numpy()
-        running = ~stopped[rows]
-        alive = rows[running]
-        tokens[alive, step] = chosen_cpu[running]
-        log_probs[alive, step] = chosen_log_probs.cpu().numpy()[running]
-        lengths[alive] += 1
-        stopped[alive] = np.isin(chosen_cpu[running], stop_ids)
-        keep = ~stopped[rows]
-        if step + 1 == max_new_tokens or not keep.any():
-            break
-        if keep.mean() < COMPACT_BELOW:
-            index = torch.from_numpy(np.flatnonzero(keep)).to(device)
+    if method == "shared":
+        _decode_shared(model, prompts, chooser, max(limits), pad_id, levels, device)
+        return
+    # Rows of one limit together: one whose context is full must not be run on beyond it because of its neighbours.
+    batches: dict[tuple[int, int], list[int]] = {}
+    for row, (prompt, limit) in enumerate(zip(prompts, limits, strict=True)):
+        batches.setdefault((limit, len(prompt) if method == "even" else 0), []).append(row)
+    for (limit, _), rows in batches.items():
+        _generate(model, prompts, rows, chooser, limit, pad_id, device)
+
+
+def _decode_shared(
+    model: Any,
+    prompts: Sequence[NDArray[np.int64]],
+    chooser: TokenChooser,
+    limit: int,
+    pad_id: int,
+    levels: int,
+    device: torch.device | str,
+) -> None:
+    # Sorted, so that prompts that begin alike are neighbours.
+    rows = np.asarray(sorted(range(len(prompts)), key=lambda i: prompts[i].tolist()), np.int64)
+    ordered = [prompts[i] for i in rows]
+    paths = shared_paths(ordered, levels=levels)
+    width = columns_needed(ordered, paths)
+    cache = preallocated_cache(model, width + limit)
+    state = prefill(model, ordered, paths, cache, pad_id=pad_id, device=device)
+    keyword, logits, positions = cache_argument(model), state.logits, state.lengths
+    mask = torch.cat([state.mask, state.mask.new_ones(len(rows), limit)], dim=1)
+    while True:
+        chosen, goes_on = chooser(logits, rows)
+        if not goes_on.any():
+            return
+        if goes_on.mean() < COMPACT_BELOW:
+            index = torch.from_numpy(np.flatnonzero(goes_on)).to(device)
             cache.batch_select_indices(index)
-            chosen, positions, mask, rows = chosen[index], positions[index], mask[index], rows[keep]
+            chosen, positions, mask, rows = chosen[index], positions[index], mask[index], rows[goes_on]
+            goes_on = goes_on[goes_on]
         width += 1
         logits = model(
             input_ids=chosen[:, None],
@@ -225,8 +113,53 @@ def sample(
             use_cache=True,
             **{keyword: cache},
         ).logits[:, -1]
-        positions = positions + 1
-    return [Sampled(tokens[i, :n].copy(), log_probs[i, :n].copy(), bool(stopped[i])) for i, n in enumerate(lengths)]
+        # A row that ended stays where it is: there may be no further position in its context.
+        positions = positions + torch.from_numpy(goes_on).to(positions)
+
+
+def _generate(
+    model: Any,
+    prompts: Sequence[NDArray[np.int64]],
+    rows: Sequence[int],
+    chooser: TokenChooser,
+    limit: int,
+    pad_id: int,
+    device: torch.device | str,
+) -> None:
+    """Let `transformers` run the model, and choose the tokens where it would sample them."""
+    index = np.asarray(rows, np.int64)
+    goes_on = np.ones(len(index), bool)
+
+    def choose(_: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        chosen, goes_on[:] = chooser(scores, index)
+        # Greedy decoding then takes the chosen token.
+        return torch.full_like(scores, -torch.inf).scatter(1, chosen[:, None], 0.0)
+
+    def ended(ids: torch.Tensor, _: Any, **__: Any) -> torch.Tensor:
+        return torch.from_numpy(~goes_on).to(ids.device)
+
+    ids, mask = left_pad([prompts[i] for i in rows], pad_id, device)
+    inner = base_model(model)
+    settings = GenerationConfig(do_sample=False, max_new_tokens=limit, pad_token_id=pad_id, use_cache=True)
+    with _without_generation_defaults(inner):
+        inner.generate(
+            input_ids=ids,
+            attention_mask=mask,
+            generation_config=settings,
+            logits_processor=LogitsProcessorList([choose]),
+            stopping_criteria=StoppingCriteriaList([ended]),
+        )
+
+
+@contextlib.contextmanager
+def _without_generation_defaults(model: Any) -> Iterator[None]:
+    """Hide what the model's folder says of sampling: a repetition penalty there would change the probabilities."""
+    held = model.generation_config
+    model.generation_config = GenerationConfig()
+    try:
+        yield
+    finally:
+        model.generation_config = held
 
 
 def choose(

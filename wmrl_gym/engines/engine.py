@@ -12,6 +12,10 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 Role = Literal["system", "user", "assistant"]
 
+ShortfallReason = Literal["length", "refusal", "tool_calls", "thoughts", "context"]
+"""Why a model that was asked did not give the whole text that was asked for: its limit of tokens, a refusal (its own or
+a filter's), a call of tools nobody offered, thoughts and nothing after them, a conversation longer than its context."""
+
 
 @dataclass(frozen=True)
 class Message:
@@ -75,7 +79,10 @@ class Answer:
     from_cache: bool = False
     """Whether the whole answer was remembered instead of generated."""
     error: str | None = None
-    """Why there is no answer."""
+    """Why there is no answer, or none that asking again could change."""
+    reason: ShortfallReason | None = None
+    """Why the model did not give the whole text, if the engine knows. There is an answer nevertheless: ``text`` is what
+    there was of it, possibly ""."""
 
 
 @runtime_checkable

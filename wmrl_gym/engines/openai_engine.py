@@ -13,17 +13,23 @@ from typing import Any, Literal, get_args
 
 from wmrl_gym.engines.chat_prompt import NO_THINKING, chat_messages, prompt_seed
 from wmrl_gym.engines.engine import Answer, Prompt, Sampling
+from wmrl_gym.engines.openai_reply import read_completion, retry_after, says_context_is_full
 
 StructuredOutputs = Literal["response_format", "structured_outputs", "guided_json", "off"]
+TokenLimitField = Literal["max_tokens", "max_completion_tokens"]
 
 NO_THINKING_BODY: Mapping[str, Any] = {"chat_template_kwargs": dict(NO_THINKING)}
 
 LONGEST_WAIT = 30.0
-"""Most seconds between two tries."""
+"""Most seconds between two tries where the server does not say how many it wants."""
 
 
 class OpenAIEngine:
     """Serves a model that runs elsewhere. What cannot be answered, for whatever reason, comes back as unknown.
+
+    A model that was asked and gave no text *has* answered: it spent its tokens on thoughts, refused, called a tool, or
+    its context is too short for the conversation. Such an answer has the text there was, "" if none, and says why in
+    `Answer.reason`. It is asked for once.
 
     Every batch opens connections of its own, so that a server that was restarted is found again at the next call.
     Implements `engines.engine.Engine`.
@@ -35,10 +41,14 @@ class OpenAIEngine:
         timeout: seconds one try may take in all, however slowly the server talks.
         connect_timeout: seconds within which a connection must stand.
         retries: further tries of a prompt after the first one. Only faults that may pass are tried again.
-        backoff: seconds before the second try, doubled with each one; a server's own ``Retry-After`` goes before it.
+        backoff: seconds before the second try, doubled with each one; at most `LONGEST_WAIT`. A server's own
+            ``Retry-After`` goes before it.
+        longest_wait: most seconds to wait where the server says how many it wants.
         concurrency: most requests under way at the same time.
         structured_outputs: how the server is told of a schema: "response_format" (OpenAI's own, vLLM, llama.cpp),
             "structured_outputs" (vLLM since 0.11), "guided_json" (older vLLM), or "off".
+        token_limit_field: under which name the longest answer is sent. OpenAI's reasoning models take
+            "max_completion_tokens" only, many other servers "max_tokens" only.
         send_top_k: whether to send ``top_k``, which is not OpenAI's own but which most other servers know.
         send_seed: whether to send a seed. vLLM's CPU build (0.32) must not get one where it reads long prompts in
             pieces: the server dies of it ("CPU Generator does not use offset").
@@ -64,15 +74,22 @@ class OpenAIEngine:
         send_top_k: bool = True,
         send_seed: bool = True,
         extra_body: Mapping[str, Any] = NO_THINKING_BODY,
+        token_limit_field: TokenLimitField = "max_tokens",
+        longest_wait: float = 120.0,
     ) -> None:
         if structured_outputs not in get_args(StructuredOutputs):
             raise ValueError(
                 f"structured_outputs is {structured_outputs!r}: choose one of {', '.join(get_args(StructuredOutputs))}"
             )
-        if not (timeout > 0 and connect_timeout > 0 and retries >= 0 and backoff >= 0 and concurrency >= 1):
+        if token_limit_field not in get_args(TokenLimitField):
+            raise ValueError(
+                f"token_limit_field is {token_limit_field!r}: choose one of {', '.join(get_args(TokenLimitField))}"
+            )
+        if not (timeout > 0 and connect_timeout > 0 and min(retries, backoff, longest_wait) >= 0 and concurrency >= 1):
             raise ValueError(
                 f"timeout={timeout}, connect_timeout={connect_timeout}, retries={retries}, backoff={backoff}, "
-                f"concurrency={concurrency}: give positive time-outs, at least 0 retries and 1 request at a time"
+                f"longest_wait={longest_wait}, concurrency={concurrency}: give positive time-outs, at least 0 retries "
+                "and seconds, and 1 request at a time"
             )
         self.base_url = base_url
         self.served_name = model
@@ -86,6 +103,8 @@ class OpenAIEngine:
         self.send_top_k = send_top_k
         self.send_seed = send_seed
         self.extra_body = extra_body
+        self.token_limit_field = token_limit_field
+        self.longest_wait = longest_wait
 
     @property
     def model(self) -> str:
@@ -146,11 +165,15 @@ class OpenAIEngine:
                     completion = await asyncio.wait_for(
                         client.chat.completions.create(**self._request(prompt, sampling)), self.timeout
                     )
-                    answer = _read(completion)
+                    answer = read_completion(completion)
                     batch.gone = False
                     return answer
                 except Exception as error:
                     problem = _describe(error, self.timeout)
+                    if says_context_is_full(error):
+                        batch.gone = False
+                        # The error goes with it, so that nobody keeps it: the context may be longer tomorrow.
+                        return Answer("", finished=False, error=f"{self.base_url}: {problem}", reason="context")
                     if not _may_pass(error):
                         break
                     if attempt + 1 < tries:
@@ -169,7 +192,7 @@ class OpenAIEngine:
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
             "presence_penalty": sampling.presence_penalty,
-            "max_tokens": sampling.max_tokens,
+            self.token_limit_field: sampling.max_tokens,
         }
         if self.send_seed:
             request["seed"] = prompt_seed(prompt, sampling.seed)
@@ -186,13 +209,9 @@ class OpenAIEngine:
 
     def _pause(self, error: Exception, attempt: int) -> float:
         """Seconds until the next try: what the server asks for, else doubling, with jitter against a stampede."""
-        headers = getattr(getattr(error, "response", None), "headers", None) or {}
-        try:
-            asked = float(headers.get("retry-after", ""))
-        except ValueError:  # a date, or nothing at all
-            asked = -1.0
-        if 0 <= asked <= LONGEST_WAIT:
-            return asked
+        asked = retry_after(error)
+        if asked is not None:
+            return min(self.longest_wait, asked)
         return min(LONGEST_WAIT, self.backoff * 2**attempt) * random.uniform(0.5, 1.0)
 
 
@@ -203,38 +222,6 @@ class _Batch:
     turn: asyncio.Semaphore
     gone: bool = False
     """Whether a prompt used up its tries without reaching the server, and nothing was answered since."""
-
-
-class _BrokenAnswer(ValueError):
-    """The server said something that is no chat completion."""
-
-
-def _read(completion: Any) -> Answer:
-    """An answer from a completion, of which nothing is taken on trust: the client library checks no types."""
-    try:
-        choice = completion.choices[0]
-        text = choice.message.content
-        reason = choice.finish_reason
-    except (AttributeError, TypeError, IndexError, KeyError) as error:
-        raise _BrokenAnswer(f"the reply is no chat completion: {str(completion)[:200]!r}") from error
-    if not isinstance(text, str):
-        refusal = getattr(choice.message, "refusal", None)
-        raise _BrokenAnswer(f"the reply holds no text (finish_reason {reason!r}, refusal {refusal!r})")
-    usage = getattr(completion, "usage", None)
-    details = getattr(usage, "prompt_tokens_details", None)
-    return Answer(
-        # Lone surrogates are legal in JSON, and nowhere that the text may be written to later.
-        text=text.encode("utf-8", "replace").decode("utf-8"),
-        prompt_tokens=_count(usage, "prompt_tokens"),
-        cached_tokens=_count(details, "cached_tokens"),
-        generated_tokens=_count(usage, "completion_tokens"),
-        finished=reason != "length",
-    )
-
-
-def _count(holder: Any, name: str) -> int | None:
-    value = getattr(holder, name, None)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def _may_pass(error: Exception) -> bool:

@@ -7,7 +7,6 @@ repeated for the rows that go on from there. Everything is padded on the left.
 
 from __future__ import annotations
 
-import inspect
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,9 +15,9 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from transformers.cache_utils import DynamicCache, DynamicLayer
+from transformers.cache_utils import DynamicCache
 
-from wmrl_gym.engines.decoding import cache_argument
+from wmrl_gym.engines.preallocated_cache import cache_argument, forward_arguments
 
 LEAST_SHARED = 16
 """Shorter common segments are not worth a forward pass of their own."""
@@ -86,14 +85,9 @@ def _without(segment: Segment, path: Path) -> Path:
     return (*path[:i], *rest)
 
 
-def computed_before(row: int, path: Path) -> int:
+def tokens_computed_before(row: int, path: Path) -> int:
     """Tokens of a row that were run for the sake of an earlier row."""
     return sum(segment.end - segment.start for segment in path if segment.first_row != row)
-
-
-def can_share(model: Any) -> bool:
-    """Whether the model's cache tolerates padding between segments: full attention in every layer."""
-    return all(type(layer) is DynamicLayer for layer in DynamicCache(config=model.config).layers)
 
 
 @dataclass
@@ -139,8 +133,7 @@ def prefill(
         device: where the model lives.
     """
     keyword = cache_argument(model)
-    base = model.get_base_model() if hasattr(model, "get_base_model") else model
-    extra = {"logits_to_keep": 1} if "logits_to_keep" in inspect.signature(base.forward).parameters else {}
+    extra = {"logits_to_keep": 1} if "logits_to_keep" in forward_arguments(model) else {}
     mask = torch.zeros((1, 0), dtype=torch.int64, device=device)
 
     def run(segments: Sequence[NDArray[np.int64]], parents: Sequence[int]) -> torch.Tensor:
@@ -148,7 +141,7 @@ def prefill(
         index = torch.tensor(parents, device=device)
         if mask.shape[1] and list(parents) != list(range(mask.shape[0])):
             cache.batch_select_indices(index)
-        ids, new = _left_pad(segments, pad_id, device)
+        ids, new = left_pad(segments, pad_id, device)
         before = mask[index]
         positions = before.sum(1, keepdim=True) + (new.cumsum(1) - 1).clamp(min=0)
         mask = torch.cat([before, new], dim=1)
@@ -174,7 +167,7 @@ def prefill(
     return Prefilled(logits, mask, mask.sum(1))
 
 
-def _left_pad(
+def left_pad(
     segments: Sequence[NDArray[np.int64]], pad_id: int, device: torch.device | str
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Token ids and mask, both of shape (N, longest)."""

@@ -14,6 +14,7 @@ from wmrl_gym.engines.chat_prompt import NO_THINKING, encode, prompt_seed
 from wmrl_gym.engines.engine import Answer, Prompt, Sampling
 
 if TYPE_CHECKING:
+    from wmrl_gym.engines.architecture import Architecture
     from wmrl_gym.engines.constrained_sampling import Row
     from wmrl_gym.engines.grammar import JSONGrammars
 
@@ -29,7 +30,8 @@ class TransformersEngine:
         dtype: a torch dtype's name. Plain CPUs want "float32".
         batch_size: most answers generated at the same time.
         threads: torch threads while generating; None leaves them as they are.
-        share_prefixes: compute common beginnings once. Models with layers other than full attention never do.
+        share_prefixes: compute common beginnings once. Only models whose every layer attends to all that
+            went before do.
         context_length: longest prompt plus answer; None for the model's own limit.
         template_arguments: passed to the chat template.
         local_files_only: never reach for the network.
@@ -63,6 +65,7 @@ class TransformersEngine:
         self._model: Any = None
         self._tokenizer: Any = None
         self._grammars: JSONGrammars | None = None
+        self._found: Architecture | None = None
         self._lock = threading.Lock()
 
     @classmethod
@@ -114,7 +117,7 @@ class TransformersEngine:
         """Let go of the model; the next `generate` loads it again, unless it was given from outside."""
         with self._lock:
             if not self._given:
-                self._model = self._tokenizer = None
+                self._model = self._tokenizer = self._found = None
             self._grammars = None
 
     @contextlib.contextmanager
@@ -147,6 +150,13 @@ class TransformersEngine:
             self.path, dtype=getattr(torch, self.dtype), local_files_only=self.local_files_only
         )
         self._model = model.to(self.device).eval().requires_grad_(False)
+
+    def _architecture(self) -> Architecture:
+        from wmrl_gym.engines.examination import examine
+
+        if self._found is None:
+            self._found = examine(self._model, self._model.device)
+        return self._found
 
     def _stop_ids(self) -> tuple[int, ...]:
         from wmrl_gym.engines.conversation import stop_tokens
@@ -198,21 +208,31 @@ class TransformersEngine:
         return self._run(dict(items[:half]), sampling) | self._run(dict(items[half:]), sampling)
 
     def _run_batch(self, rows: Mapping[int, Row], sampling: Sampling) -> dict[int, Answer]:
-        from wmrl_gym.engines.constrained_sampling import sample_answers
-        from wmrl_gym.engines.shared_prefix import can_share, computed_before, shared_paths
+        from wmrl_gym.engines.constrained_sampling import ConstrainedSampler
+        from wmrl_gym.engines.decoding import decode
+        from wmrl_gym.engines.shared_prefix import MOST_LEVELS, shared_paths, tokens_computed_before
 
         batch = [row.fresh() for row in rows.values()]
-        share = self.share_prefixes and can_share(self._model)
-        paths = shared_paths([row.prompt_ids for row in batch]) if share else [()] * len(batch)
+        prompts = [row.prompt_ids for row in batch]
+        method = self._architecture().decoding
+        levels = MOST_LEVELS if self.share_prefixes and method == "shared" else 0
+        paths = shared_paths(prompts, levels=levels)
         stop_ids = self._stop_ids()
-        sample_answers(
-            self._model, batch, paths, sampling, stop_ids=stop_ids, pad_id=stop_ids[0], device=self._model.device
+        decode(
+            self._model,
+            prompts,
+            ConstrainedSampler(batch, sampling, stop_ids),
+            limits=[row.limit for row in batch],
+            method=method,
+            pad_id=stop_ids[0],
+            levels=levels,
+            device=self._model.device,
         )
         return {
             index: Answer(
                 text=str(self._tokenizer.decode(row.token_ids, skip_special_tokens=True)),
                 prompt_tokens=len(row.prompt_ids),
-                cached_tokens=computed_before(place, path),
+                cached_tokens=tokens_computed_before(place, path),
                 generated_tokens=row.generated,
                 finished=row.finished,
             )

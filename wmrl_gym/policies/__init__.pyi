@@ -1,6 +1,7 @@
 from .acting import ActingPolicy
 from .baselines import FixedPipeline, RandomPipelines
-from .causal_lm import CausalLMPolicy, load_causal_lm
+from .causal_lm import CausalLMPolicy
+from .causal_lm_loading import load_causal_lm
 from .drawers import load_drawer_agent
 from .endpoint import EndpointPolicy
 from .minivla.loading import load_minivla

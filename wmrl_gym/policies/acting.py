@@ -23,8 +23,18 @@ class UnansweredDecision(Decision):
     """Why there is no answer."""
 
 
-def text_decision(observation: Any, action: str, finished: bool = True) -> Decision:
+@dataclass(frozen=True, eq=False)
+class IncompleteDecision(Decision):
+    """An answer that is not the whole text that was asked for. Its action is the text there was, possibly ""."""
+
+    reason: str = ""
+    """Why; see `engines.engine.ShortfallReason`."""
+
+
+def text_decision(observation: Any, action: str, finished: bool = True, reason: str | None = None) -> Decision:
     """A decision known by its text alone: without tokens, so that nothing can be learned from it."""
+    if reason is not None:
+        return IncompleteDecision(observation, action, *_no_tokens(), finished=finished, reason=reason)
     return Decision(observation, action, *_no_tokens(), finished=finished)
 
 

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from transformers.cache_utils import DynamicCache
 
 from wmrl_gym.core import Decision
 from wmrl_gym.engines.conversation import Conversation, stop_tokens
-from wmrl_gym.engines.decoding import Sampled, forward_with_shared_prompts, sample
-from wmrl_gym.engines.packing import pack
+from wmrl_gym.engines.decoding import decode
+from wmrl_gym.engines.examination import examine, refuse_wrappers
+from wmrl_gym.engines.stream_sampler import Sampled, StreamSampler, thought_budget
+from wmrl_gym.engines.token_log_probs import token_log_probs
+from wmrl_gym.policies.batching import Stream, act_in_batches, available_device, episodes_that_keep_busy
 
 
 class CausalLMPolicy:
@@ -32,10 +35,19 @@ class CausalLMPolicy:
         system_prompt: put before the conversation, if given.
         device: where the model is moved to.
         batch_size: most rows generated at the same time; None for all.
-        context_length: longest prompt plus answer; None for the model's own limit.
+        context_length: longest prompt plus answer; None for the model's own limit. A conversation that leaves no room
+            for an answer ends its episode (`core.Decision.gives_up`).
+        compute_dtype: type that matrix products are computed in, by autocasting, for example "bfloat16"; None for the
+            weights' own. Weights that learn want single precision (`algorithms.weight_change`).
+        template_arguments: of the chat template, for example ``{"enable_thinking": False}``.
+        max_observation_tokens: longest observation; the middle of a longer one is left out. None for no limit.
+        max_thinking_tokens: longest thought of an answer; one that is still open then is closed, and the answer goes
+            on. None for no limit.
 
     Raises:
-        ValueError: if there is no chat template although `chat` is asked for, or no token that ends a turn.
+        ValueError: if there is no chat template although `chat` is asked for, no token that ends a turn, or no such
+            device or type.
+        UnsupportedArchitecture: if the model cannot be run correctly; see `engines.examination`.
     """
 
     def __init__(
@@ -49,23 +61,41 @@ class CausalLMPolicy:
         device: torch.device | str = "cpu",
         batch_size: int | None = None,
         context_length: int | None = None,
+        compute_dtype: str | None = None,
+        template_arguments: Mapping[str, Any] | None = None,
+        max_observation_tokens: int | None = None,
+        max_thinking_tokens: int | None = None,
     ) -> None:
-        self.model = model.to(device).eval()
+        refuse_wrappers(model)
+        self.device = available_device(device)
+        self.model = model.to(self.device).eval()
         self.tokenizer = tokenizer
         self.max_new_tokens = max_new_tokens
-        self.device = torch.device(device)
         self.batch_size = batch_size
-        self.context_length = context_length or getattr(model.config, "max_position_embeddings", None)
-        stop_ids = stop_tokens(model, tokenizer)
-        if not stop_ids:
-            raise ValueError("neither the tokenizer nor the model names a token that ends a turn: set eos_token_id")
-        self.conversation = Conversation(tokenizer, chat, system_prompt, stop_ids)
-        self._pad_id = stop_ids[0]
+        self.context_length = context_length or _own_context_length(model)
+        self.compute_dtype = None if compute_dtype is None else dtype_named(compute_dtype)
+        self.conversation = Conversation(
+            tokenizer,
+            chat,
+            system_prompt,
+            stop_tokens(model, tokenizer),
+            template_arguments or {},
+            max_observation_tokens,
+        )
+        self._thinking = (
+            None if max_thinking_tokens is None else thought_budget(self.conversation, max_thinking_tokens)
+        )
+        self._pad_id = self.conversation.end_of_turn
+        with self._precision():
+            self.architecture = examine(self.model, self.device)
 
     @property
     def concurrency(self) -> int:
-        """Episodes that keep it busy: on an accelerator a batch of many takes hardly longer than one of few."""
-        return self.batch_size or (1 if self.device.type == "cpu" else 64)
+        """Episodes that keep it busy."""
+        return episodes_that_keep_busy(self.batch_size, self.device)
+
+    def _precision(self) -> AbstractContextManager[Any]:
+        return nullcontext() if self.compute_dtype is None else torch.autocast(self.device.type, self.compute_dtype)
 
     def act(
         self,
@@ -78,64 +108,64 @@ class CausalLMPolicy:
         """Decide for a batch of episodes at once; see `core.Policy.act`.
 
         Raises:
-            ValueError: if the lengths differ, or a prompt leaves no room for an answer in the model's context.
+            ValueError: if the lengths differ.
         """
-        if not len(observations) == len(histories) == len(seeds):
-            raise ValueError(
-                f"act got {len(observations)} observations, {len(histories)} histories and {len(seeds)} seeds: "
-                "give one of each per episode"
-            )
-        decisions: list[Decision] = []
-        size = self.batch_size or max(1, len(observations))
-        for start in range(0, len(observations), size):
-            chunk = slice(start, start + size)
-            decisions += self._act_batch(observations[chunk], histories[chunk], seeds[chunk], temperature)
-        return decisions
+        return act_in_batches(
+            observations, histories, seeds, self.batch_size, lambda o, h, s: self._act_batch(o, h, s, temperature)
+        )
 
     def _act_batch(
         self,
         observations: Sequence[str],
         histories: Sequence[Sequence[Decision]],
-        seeds: Sequence[tuple[int, ...]],
+        seeds: Sequence[Stream],
         temperature: float,
     ) -> list[Decision]:
         prompts = [self.prompt_ids(*pair) for pair in zip(observations, histories, strict=True)]
-        sampled = self._sample(prompts, histories, seeds, temperature)
-        return [
-            Decision(
-                observation=observation,
-                action=self.conversation.decode(row.token_ids),
-                prompt_ids=prompt,
-                token_ids=row.token_ids,
-                log_probs=row.log_probs,
-                finished=row.finished,
+        rooms = [self._room(len(prompt)) for prompt in prompts]
+        fitting = [i for i, room in enumerate(rooms) if room > 0]
+        sampled: dict[int, Sampled] = {}
+        if fitting:
+            rows = self._sample(
+                [prompts[i] for i in fitting], [seeds[i] for i in fitting], [rooms[i] for i in fitting], temperature
             )
-            for observation, prompt, row in zip(observations, prompts, sampled, strict=True)
+            sampled = dict(zip(fitting, rows, strict=True))
+        return [
+            self._decision(observation, prompt, sampled.get(i))
+            for i, (observation, prompt) in enumerate(zip(observations, prompts, strict=True))
         ]
 
-    def _sample(
-        self,
-        prompts: Sequence[np.ndarray],
-        histories: Sequence[Sequence[Decision]],
-        seeds: Sequence[tuple[int, ...]],
-        temperature: float,
-    ) -> list[Sampled]:
-        """Continue each prompt; the opening prompts of the episodes say what they share."""
-        opening = [
-            history[0].prompt_ids if history else prompt for history, prompt in zip(histories, prompts, strict=True)
-        ]
-        return sample(
-            self.model,
-            # The last token of the opening prompt goes with the tail, because the first answer's logits come from it.
-            [first[:-1] for first in opening],
-            [prompt[len(first) - 1 :] for first, prompt in zip(opening, prompts, strict=True)],
-            seeds=seeds,
-            max_new_tokens=self._room(max(len(prompt) for prompt in prompts)),
-            temperature=temperature,
-            stop_ids=self.conversation.stop_ids,
-            pad_id=self._pad_id,
-            device=self.device,
+    def _decision(self, observation: str, prompt: np.ndarray, row: Sampled | None) -> Decision:
+        if row is None:
+            reason = f"a prompt of {len(prompt)} tokens leaves no room for an answer in {self.context_length}"
+            nothing = np.empty(0, np.int64), np.empty(0, np.float32)
+            return Decision(observation, "", prompt, *nothing, finished=False, gives_up=reason)
+        return Decision(
+            observation=observation,
+            action=self.conversation.decode(row.token_ids),
+            prompt_ids=prompt,
+            token_ids=row.token_ids,
+            log_probs=row.log_probs,
+            finished=row.finished,
+            forced=row.forced,
         )
+
+    def _sample(
+        self, prompts: Sequence[np.ndarray], seeds: Sequence[Stream], limits: Sequence[int], temperature: float
+    ) -> list[Sampled]:
+        """Continue each prompt by at most its limit of tokens."""
+        sampler = StreamSampler(seeds, limits, temperature, self.conversation.stop_ids, self._thinking)
+        with self._precision():
+            decode(
+                self.model,
+                prompts,
+                sampler,
+                limits=limits,
+                method=self.architecture.decoding,
+                pad_id=self._pad_id,
+                device=self.device,
+            )
+        return sampler.results()
 
     def prompt_ids(self, observation: str, history: Sequence[Decision]) -> np.ndarray:
         """Token ids of the next prompt of an episode, shape (P,)."""
@@ -143,68 +173,41 @@ class CausalLMPolicy:
             return self.conversation.first_prompt(observation)
         return self.conversation.next_prompt(history[-1].prompt_ids, history[-1].token_ids, observation)
 
-    def _room(self, longest_prompt: int) -> int:
+    def _room(self, prompt_length: int) -> int:
+        """Most tokens of an answer to a prompt of this length; 0 or less if there is no room."""
         if self.context_length is None:
             return self.max_new_tokens
-        room = min(self.max_new_tokens, self.context_length - longest_prompt)
-        if room < 1:
-            raise ValueError(
-                f"a prompt of {longest_prompt} tokens leaves no room in the model's context of {self.context_length}.\n"
-                "  Shorten the overview or the feedback, take fewer turns, or use a model with a longer context."
-            )
-        return room
+        return min(self.max_new_tokens, self.context_length - prompt_length)
 
     def log_probs(
         self, decisions: Sequence[Decision], *, temperature: float = 1.0
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Log-probability and entropy of every produced token under the current weights, with gradients.
 
-        Decisions of one episode are packed into one sequence and equal opening prompts are run once, so pass whole
-        episodes of a group together. Memory grows with tokens times vocabulary: split large batches.
+        Decisions of one episode are packed into one sequence and equal opening prompts are run once where the model
+        allows it, so pass whole episodes of a group together. Memory grows with the tokens: split large batches.
 
         Args:
             decisions: what was decided, length N.
             temperature: the temperature they were sampled at (for 0, use 1).
 
         Returns:
-            (log_probs, entropy, mask), each of shape (N, T_max), on the policy's device.
+            (log_probs, entropy, mask), each of shape (N, T_max), on the policy's device. The mask is 0 on tokens that
+            were forced.
         """
-        sequences = pack(decisions)
-        opening = [sequence.token_ids[: sequence.prompt_length - 1] for sequence in sequences]
-        tails = [sequence.token_ids[sequence.prompt_length - 1 : -1] for sequence in sequences]
-        state = forward_with_shared_prompts(
-            self.model,
-            opening,
-            tails,
-            cache=DynamicCache(config=self.model.config),
-            pad_id=self._pad_id,
-            device=self.device,
-        )
-        width = state.logits.shape[1]
-        source_rows, source_columns, target_rows, target_columns = [], [], [], []
-        for row, (sequence, tail) in enumerate(zip(sequences, tails, strict=True)):
-            padding = width - len(tail)
-            for index in sequence.members:
-                count = len(decisions[index].token_ids)
-                # Logits at position p predict token p + 1; the tail begins at position prompt_length - 1.
-                start = padding + len(decisions[index].prompt_ids) - sequence.prompt_length
-                source_rows.append(np.full(count, row))
-                source_columns.append(start + np.arange(count))
-                target_rows.append(np.full(count, index))
-                target_columns.append(np.arange(count))
-        source = self._index(source_rows), self._index(source_columns)
-        target = self._index(target_rows), self._index(target_columns)
-        token_ids = self._index([decisions[index].token_ids for s in sequences for index in s.members])
-        table = torch.log_softmax(state.logits[source].float() / temperature, dim=-1)
-        shape = (len(decisions), max(len(decision.token_ids) for decision in decisions))
-        empty = torch.zeros(shape, device=self.device)
-        log_probs = empty.index_put(target, table.gather(-1, token_ids[:, None])[:, 0])
-        entropy = empty.index_put(target, -(table.exp() * table).sum(-1))
-        mask = empty.index_put(target, torch.ones(len(token_ids), device=self.device))
+        with self._precision():
+            log_probs, entropy, mask = token_log_probs(
+                self.model,
+                decisions,
+                self.architecture,
+                temperature=temperature,
+                pad_id=self._pad_id,
+                device=self.device,
+            )
+        for row, decision in enumerate(decisions):
+            if decision.forced is not None:
+                mask[row, : len(decision.forced)] *= torch.from_numpy(~decision.forced).to(mask)
         return log_probs, entropy, mask
-
-    def _index(self, parts: Sequence[np.ndarray]) -> torch.Tensor:
-        return torch.from_numpy(np.concatenate(parts).astype(np.int64)).to(self.device)
 
     def parameters(self) -> Iterator[torch.nn.Parameter]:
         """The parameters that are trained."""
@@ -233,62 +236,30 @@ class CausalLMPolicy:
         self.tokenizer.save_pretrained(directory)
 
     def frozen_copy(self) -> CausalLMPolicy:
-        """A copy whose weights never change: the reference policy of a KL term."""
+        """A copy whose weights never change: the reference policy of a KL term.
+
+        Weights that are frozen already are shared, so beside an adapter the reference costs no more than another
+        adapter, whether that was trained before or not.
+        """
         twin = copy.copy(self)
-        twin.model = copy.deepcopy(self.model).eval().requires_grad_(False)
+        frozen = {id(p): p for p in self.model.parameters() if not p.requires_grad}
+        twin.model = copy.deepcopy(self.model, dict(frozen)).eval().requires_grad_(False)
         return twin
 
 
-def load_causal_lm(
-    path: str | Path,
-    max_new_tokens: int = 512,
-    *,
-    chat: bool = True,
-    system_prompt: str | None = None,
-    device: torch.device | str = "cpu",
-    dtype: str = "float32",
-    batch_size: int | None = None,
-    lora_rank: int | None = None,
-    lora_alpha: int | None = None,
-    local_files_only: bool = False,
-) -> CausalLMPolicy:
-    """Load a policy from a directory or a model hub.
-
-    Args:
-        path: directory or hub name.
-        max_new_tokens: longest answer of a turn.
-        chat: use the chat template.
-        system_prompt: put before the conversation, if given.
-        device: where the model is moved to.
-        dtype: a torch dtype's name. Plain CPUs want "float32".
-        batch_size: most rows generated at the same time; None for all.
-        lora_rank: train low-rank adapters of this rank on every linear layer instead of all weights; needs the extra
-            `wmrl-gym[lora]`.
-        lora_alpha: scale of the adapters; None for twice the rank.
-        local_files_only: never reach for the network.
-    """
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=local_files_only)
-    model = AutoModelForCausalLM.from_pretrained(path, dtype=getattr(torch, dtype), local_files_only=local_files_only)
-    if lora_rank is not None:
-        model = add_lora(model, lora_rank, lora_alpha)
-    return CausalLMPolicy(
-        model, tokenizer, max_new_tokens, chat=chat, system_prompt=system_prompt, device=device, batch_size=batch_size
-    )
-
-
-def add_lora(model: Any, rank: int, alpha: int | None = None) -> Any:
-    """Wrap a model so that only low-rank adapters of its linear layers are trained.
+def dtype_named(name: str) -> torch.dtype:
+    """The floating-point type of this name.
 
     Raises:
-        ImportError: if `peft` is missing.
+        ValueError: if torch has none.
     """
-    try:
-        from peft import LoraConfig, get_peft_model
-    except ImportError as error:
-        raise ImportError("LoRA needs the package 'peft': pip install 'wmrl-gym[lora]'") from error
-    settings = LoraConfig(
-        r=rank, lora_alpha=2 * rank if alpha is None else alpha, target_modules="all-linear", task_type="CAUSAL_LM"
-    )
-    return get_peft_model(model, settings)
+    found = getattr(torch, name, None)
+    if not isinstance(found, torch.dtype) or not found.is_floating_point:
+        raise ValueError(f"{name!r} is no floating-point type of torch: choose float32, bfloat16 or float16")
+    return found
+
+
+def _own_context_length(model: Any) -> int | None:
+    config = model.config.get_text_config() if hasattr(model.config, "get_text_config") else model.config
+    length = getattr(config, "max_position_embeddings", None)
+    return None if length is None else int(length)

@@ -7,8 +7,11 @@ from typing import Any
 
 from wmrl_gym.core import Decision, fingerprint
 from wmrl_gym.engines.engine import Answer, Message, Prompt, Sampling
-from wmrl_gym.engines.openai_engine import OpenAIEngine
+from wmrl_gym.engines.openai_engine import OpenAIEngine, TokenLimitField
 from wmrl_gym.policies.acting import ActingPolicy, UnansweredDecision, text_decision, unanswered
+
+NO_TEXT = "(no answer)"
+"""Stands in the conversation for an earlier answer without a text."""
 
 
 class EndpointError(RuntimeError):
@@ -20,7 +23,9 @@ class EndpointPolicy(ActingPolicy):
 
     An episode is one conversation: observations are the user's messages, actions the assistant's. A request that stays
     without an answer after all its tries gives an `UnansweredDecision`: evaluation leaves that episode out and counts
-    it, for nobody knows what the agent would have written.
+    it, for nobody knows what the agent would have written. A model that answers without a text (its tokens went into
+    thoughts, it refused, it called a tool, the conversation is longer than its context) *has* answered: its
+    `IncompleteDecision` says why, and counts as an answer without code.
 
     The key, where one is needed, is taken from the environment variable ``OPENAI_API_KEY`` and never from a
     configuration, which is written down.
@@ -37,7 +42,10 @@ class EndpointPolicy(ActingPolicy):
         concurrency: most requests under way at the same time.
         send_seed: whether to send a seed with each request; leave it off for servers that refuse or misuse it.
         extra_body: further fields of every request, for example ``{chat_template_kwargs: {enable_thinking: false}}``.
-        max_consecutive_failures: requests in a row without an answer that end the evaluation.
+        max_consecutive_failures: requests in a row without an answer that end the evaluation; so do that many
+            conversations too long for the model's context before anything was answered.
+        token_limit_field: "max_tokens", or "max_completion_tokens" for OpenAI's reasoning models.
+        longest_wait: most seconds to wait where the server asks to be left alone (``Retry-After``).
 
     Raises:
         ValueError: for settings that make no sense.
@@ -58,6 +66,8 @@ class EndpointPolicy(ActingPolicy):
         send_seed: bool = True,
         extra_body: Mapping[str, Any] | None = None,
         max_consecutive_failures: int = 16,
+        token_limit_field: TokenLimitField = "max_tokens",
+        longest_wait: float = 120.0,
     ) -> None:
         if max_consecutive_failures < 1:
             raise ValueError(f"max_consecutive_failures is {max_consecutive_failures}: give at least 1")
@@ -69,6 +79,7 @@ class EndpointPolicy(ActingPolicy):
         self.concurrency = concurrency
         self.failures = 0
         """Requests in a row that were left without an answer."""
+        self._answered = False
         self.engine = OpenAIEngine(
             base_url,
             model,
@@ -79,6 +90,8 @@ class EndpointPolicy(ActingPolicy):
             send_top_k=top_k > 0,
             send_seed=send_seed,
             extra_body=extra_body or {},
+            token_limit_field=token_limit_field,
+            longest_wait=longest_wait,
         )
         self._sampling(0, 1.0)  # refuses what cannot be sampled with, before anything is asked
 
@@ -114,7 +127,9 @@ class EndpointPolicy(ActingPolicy):
         """The conversation so far and the new observation."""
         messages = [] if self.system_prompt is None else [Message("system", self.system_prompt)]
         for decision in history:
-            messages += [Message("user", str(decision.observation)), Message("assistant", str(decision.action))]
+            # Many servers refuse an empty message.
+            answer = str(decision.action) or NO_TEXT
+            messages += [Message("user", str(decision.observation)), Message("assistant", answer)]
         return Prompt((*messages, Message("user", observation)))
 
     def _sampling(self, seed: int, temperature: float) -> Sampling:
@@ -128,14 +143,20 @@ class EndpointPolicy(ActingPolicy):
         )
 
     def _decision(self, observation: str, answer: Answer) -> Decision:
-        if answer.text is not None:
+        if answer.text is not None and (self._answered or answer.reason != "context"):
             self.failures = 0
-            return text_decision(observation, answer.text, finished=answer.finished)
+            self._answered = True
+            return text_decision(observation, answer.text, answer.finished, answer.reason)
         self.failures += 1
         if self.failures >= self.max_consecutive_failures:
+            if answer.reason == "context":
+                advice = "lower policy.max_new_tokens, which counts, too, or shorten the overview"
+            else:
+                advice = "see that the server runs and serves this model, or raise policy.timeout, policy.retries"
             raise EndpointError(
                 f"{self.failures} requests in a row were left without an answer; the last one: {answer.error}\n"
-                "  see that the server runs and serves this model, or raise policy.timeout, policy.retries or "
-                "policy.max_consecutive_failures."
+                f"  {advice} or policy.max_consecutive_failures."
             )
+        if answer.text is not None:
+            return text_decision(observation, answer.text, answer.finished, answer.reason)
         return unanswered(observation, answer.error or "no answer")

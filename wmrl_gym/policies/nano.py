@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from wmrl_gym.policies.causal_lm import CausalLMPolicy, load_causal_lm
+from wmrl_gym.policies.causal_lm import CausalLMPolicy
+from wmrl_gym.policies.causal_lm_loading import load_causal_lm
 
 NANO_DIRECTORY = Path(__file__).parent / "nano_agent"
 MAX_NEW_TOKENS = 160

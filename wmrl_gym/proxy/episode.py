@@ -95,10 +95,24 @@ class Episode:
         info |= {"predicted": self.predicted, "executed": executed, "outcome": own if self.submission is None else told}
         self.over = bool(terminated or truncated or is_lost)
         if self.over:
-            info["predicted_score"] = self.env.episode_score(self._predicted_scores) if has_world_model else None
-            info["executed_score"] = self.env.episode_score(self._executed_scores) if self.is_anchor else None
+            info |= self._episode_scores(has_world_model)
         self.submission = self.predicted = self.executed = None
         return observation, float(reward), bool(terminated), bool(truncated or is_lost), info
+
+    def give_up(self, reason: str, *, has_world_model: bool) -> dict[str, Any]:
+        """End the episode because the agent does not go on; what was achieved so far counts.
+
+        Returns:
+            The info: "gave_up" (the reason), "is_anchor", "predicted_score", "executed_score".
+        """
+        self.over = True
+        return {"gave_up": reason, "is_anchor": self.is_anchor, **self._episode_scores(has_world_model)}
+
+    def _episode_scores(self, has_world_model: bool) -> dict[str, float | None]:
+        return {
+            "predicted_score": self.env.episode_score(self._predicted_scores) if has_world_model else None,
+            "executed_score": self.env.episode_score(self._executed_scores) if self.is_anchor else None,
+        }
 
     def _note_scores(self, own: Outcome | None) -> None:
         if self.submission is not None:

@@ -223,6 +223,23 @@ class RewardProxyVectorEnv(VectorEnv[Any, Any, Any]):
             received.append(Received(*step, env_id))
         return received
 
+    def give_up(self, env_id: int, reason: str) -> dict[str, Any]:
+        """End a running episode because its agent does not go on. What it achieved so far counts.
+
+        Args:
+            env_id: of the episode, which waits for nothing.
+            reason: stands in the info as "gave_up".
+
+        Returns:
+            The last info of the episode; see `Episode.give_up`.
+
+        Raises:
+            ValueError: if an action of it was sent and not received.
+        """
+        if env_id in self._sent:
+            raise ValueError(f"give_up: environment {env_id} still waits for what was sent: recv first")
+        return self._episodes[env_id].give_up(reason, has_world_model=self.world_model is not None)
+
     def _unpredicted(self) -> list[Episode]:
         sent = [self._episodes[env_id] for env_id in sorted(self._sent)]
         return [e for e in sent if self.world_model is not None and e.submission is not None and e.predicted is None]

@@ -5,6 +5,7 @@ Built from the plain data of an evaluation, so that tables can be made again fro
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -14,6 +15,14 @@ import numpy as np
 from wmrl_gym.reporting.bootstrap import Values, category_weights, mean_interval
 from wmrl_gym.reporting.notation import PERCENT, Notation, are_successes, measure_of, notation_of
 from wmrl_gym.reporting.pass_at_k import all_at_k, curve, pass_at_k
+
+_REASONS = {
+    "length": "at the limit of tokens",
+    "refusal": "refusals",
+    "tool_calls": "calls of tools",
+    "thoughts": "of thoughts alone",
+    "context": "for which the context was too short",
+}
 
 
 @dataclass(frozen=True)
@@ -74,6 +83,8 @@ class EvaluationTables:
     seconds: float
     unknown: int
     """Episodes without a result, which count nowhere."""
+    shortfalls: Mapping[str, int]
+    """Answers that were not the whole text that was asked for, by reason. Their episodes count."""
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
@@ -119,7 +130,14 @@ class EvaluationTables:
             "(of pass@k and All@k over tasks).",
             f"An episode succeeds {self.success}.",
             f"{self.executions} executions in {self.seconds:.0f} s; {self.unknown} episodes without a result.",
+            *self._shortfall_notes(),
         ]
+
+    def _shortfall_notes(self) -> list[str]:
+        if not self.shortfalls:
+            return []
+        counts = ", ".join(f"{count} {_REASONS.get(reason, reason)}" for reason, count in self.shortfalls.items())
+        return [f"Answers that were not the whole text that was asked for, and counted as they were: {counts}."]
 
 
 def share(number: Number | None, interval: bool = True) -> str:
@@ -178,6 +196,7 @@ def evaluation_tables(
         executions=int(data["executions"]),
         seconds=float(data["seconds"]),
         unknown=len(data["records"]) - len(records),
+        shortfalls=dict(Counter(reason for record in records for reason in record.get("shortfalls") or ())),
     )
 
 

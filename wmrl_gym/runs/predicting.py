@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from wmrl_gym.core import Outcome, Submission, WorldModel, WorldModelError
+from wmrl_gym.core import Outcome, Stateful, Submission, WorldModel, WorldModelError
 from wmrl_gym.runs.records.work_file import WorkFile
 
 TOKENS = ("prompt", "cached", "generated")
@@ -129,10 +129,9 @@ def _tokens(told: Any) -> dict[str, int | None] | None:
 
 
 def _plain_state(model: WorldModel) -> Any:
-    state = getattr(model, "state_dict", None)
-    if state is None:
+    if not isinstance(model, Stateful):
         return None
     try:
-        return json.loads(json.dumps(state()))
+        return json.loads(json.dumps(model.state_dict()))
     except (TypeError, ValueError):  # weights and the like: too large to be written down after each batch
         return None

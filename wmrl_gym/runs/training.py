@@ -247,6 +247,7 @@ def check(config: TrainConfig) -> None:
     """Refuse parts that cannot be made or do not go together, before the run has a folder."""
     config.algorithm.build()
     config.policy.require_trainable()
+    config.policy.check(training=True)
     proxy = config.proxy.build()
     if config.world_model is None:
         fraction = proxy.anchors.fraction

@@ -71,6 +71,18 @@ class Cells:
         changes.setdefault("examples", ())
         return dataclasses.replace(self, **changes)
 
+    def computed(self, result: Cells | None) -> Cells:
+        """What a function makes of these one by one, where it makes one like `result` of each; None if unknown."""
+        if result is None:
+            return Cells(sources=self.sources)
+        return self.derived(
+            kind=result.kind,
+            missing=result.missing,
+            negative=result.negative,
+            fractional=result.fractional,
+            unique=None,
+        )
+
     def tagged(self, *tags: str) -> Cells:
         """The same values with further tags."""
         return dataclasses.replace(self, tags=self.tags | set(tags))

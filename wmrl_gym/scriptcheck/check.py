@@ -12,7 +12,7 @@ from wmrl_gym.scriptcheck.language.names import SUBMISSION_PATH
 from wmrl_gym.scriptcheck.limits import MAX_SOURCE, time_limit
 from wmrl_gym.scriptcheck.overview import Overview
 from wmrl_gym.scriptcheck.scope import Write
-from wmrl_gym.scriptcheck.semantics import load_semantics
+from wmrl_gym.scriptcheck.semantics import all_models
 from wmrl_gym.scriptcheck.submission import check_submission
 from wmrl_gym.scriptcheck.verdicts import RUNTIME_CHECKS, Check, Verdict
 from wmrl_gym.scriptcheck.walk.interpreter import Interpreter
@@ -59,9 +59,8 @@ def check_script(
     """
     if len(script) > MAX_SOURCE:
         return _refused(f"the script has {len(script)} characters, more than the {MAX_SOURCE} that are analysed")
-    load_semantics()
     tree = ast.parse(script)
-    interpreter = Interpreter(overview, budget_seconds, memory_mb)
+    interpreter = Interpreter(all_models(), overview, budget_seconds, memory_mb)
     limit: str | None = None
     fault: Fault | None = None
     try:

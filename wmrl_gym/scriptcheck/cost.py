@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any
 from wmrl_gym.scriptcheck.cells import Cells
 from wmrl_gym.scriptcheck.faults import Fault
 from wmrl_gym.scriptcheck.inventory import DataFile
-from wmrl_gym.scriptcheck.values import Estimator, constant
+from wmrl_gym.scriptcheck.values.estimators import Estimator
+from wmrl_gym.scriptcheck.values.objects import constant
 from wmrl_gym.scriptcheck.verdicts import Check
 
 if TYPE_CHECKING:
-    from wmrl_gym.scriptcheck.calls import Call
+    from wmrl_gym.scriptcheck.models import Call
 
 START_SECONDS = 1.5
 """Interpreter start and imports."""

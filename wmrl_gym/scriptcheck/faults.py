@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from wmrl_gym.scriptcheck.verdicts import Check
 
 SCRIPT_NAME = "script.py"
@@ -116,3 +119,12 @@ def name_fault(message: str, exception: str = "NameError", **options: object) ->
 def runtime_fault(message: str, exception: str, **options: object) -> Fault:
     """Any other runtime fault."""
     return Fault(Check.OTHER_RUNTIME, exception, message, **options)  # type: ignore[arg-type]
+
+
+@contextmanager
+def python_fault(*exceptions: type[Exception]) -> Iterator[None]:
+    """What Python raises where something is really computed, the script would raise."""
+    try:
+        yield
+    except exceptions as error:
+        raise runtime_fault(str(error), type(error).__name__) from None

@@ -7,19 +7,10 @@ from typing import Any
 
 from wmrl_gym.scriptcheck.cells import Cells
 from wmrl_gym.scriptcheck.limits import tick
-from wmrl_gym.scriptcheck.values import (
-    UNKNOWN,
-    Array,
-    Const,
-    Dict,
-    Estimator,
-    Frame,
-    Items,
-    Scalar,
-    Series,
-    Text,
-    Value,
-)
+from wmrl_gym.scriptcheck.values.data import Array, Frame, Series
+from wmrl_gym.scriptcheck.values.estimators import Estimator
+from wmrl_gym.scriptcheck.values.objects import Dict, Items
+from wmrl_gym.scriptcheck.values.scalars import UNKNOWN, Const, Scalar, Text, Value
 
 
 class Scope:

@@ -1,46 +1,22 @@
-"""Loads the modules that register what functions, methods and classes mean."""
+"""All that is modelled, found by looking through this package: a file of models has its own `MODELS`."""
 
 from __future__ import annotations
 
 import functools
 import importlib
+import pkgutil
 
-_MODULES = (
-    "data.array_functions",
-    "data.array_methods",
-    "data.arrays",
-    "language.builtin_functions",
-    "estimators.column_transformers",
-    "language.constants",
-    "language.containers",
-    "estimators.decomposition",
-    "language.dictionaries",
-    "estimators.encoders",
-    "estimators.ensembles",
-    "estimators.estimators",
-    "data.frame_computing",
-    "data.frame_indexing",
-    "data.frame_methods",
-    "data.frames",
-    "data.images",
-    "data.merging",
-    "data.missing_values",
-    "walk.objects",
-    "data.pandas_functions",
-    "language.paths",
-    "estimators.pipelines",
-    "estimators.searches",
-    "estimators.selection",
-    "data.series_methods",
-    "data.stacking",
-    "data.tables",
-    "estimators.transformers",
-    "estimators.vectorizers",
-)
+from wmrl_gym.scriptcheck import data, estimators, language, walk
+from wmrl_gym.scriptcheck.models import Models
 
 
 @functools.cache
-def load_semantics() -> None:
-    """Import them all, once: scikit-learn and pandas are imported only when something is analysed."""
-    for name in _MODULES:
-        importlib.import_module(f"wmrl_gym.scriptcheck.{name}")
+def all_models() -> Models:
+    """The models of all files, joined once: the files are imported only when something is analysed."""
+    found = Models()
+    for room in (data, estimators, language, walk):
+        for module in pkgutil.iter_modules(room.__path__, f"{room.__name__}."):
+            offered = getattr(importlib.import_module(module.name), "MODELS", None)
+            if isinstance(offered, Models):
+                found.join(offered)
+    return found

@@ -9,7 +9,7 @@ from wmrl_gym.scriptcheck.cells import Cells
 from wmrl_gym.scriptcheck.language.names import SUBMISSION_PATH
 from wmrl_gym.scriptcheck.overview import Overview
 from wmrl_gym.scriptcheck.scope import Write
-from wmrl_gym.scriptcheck.values import Frame
+from wmrl_gym.scriptcheck.values.data import Frame
 from wmrl_gym.scriptcheck.verdicts import Check, Verdict
 
 

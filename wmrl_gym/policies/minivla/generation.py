@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from wmrl_gym.engines.decoding import choose, sampling_cache
+from wmrl_gym.engines.decoding import choose
+from wmrl_gym.engines.preallocated_cache import preallocated_cache
 from wmrl_gym.policies.minivla.action_tokens import ActionCodec
 from wmrl_gym.policies.minivla.model import Context, MiniVLAModel
 
@@ -33,7 +34,7 @@ def sample_tokens(
     """
     count, length = len(context.mask), codec.tokens_per_decision
     uniforms = np.stack([np.random.default_rng(seed).random(length) for seed in seeds])
-    cache = sampling_cache(model.causal_lm, context.mask.shape[1] + length)
+    cache = preallocated_cache(model.causal_lm, context.mask.shape[1] + length)
     hidden = model.hidden(context, cache)[:, -1]
     mask, positions = context.mask, context.positions[:, -1:]
     chosen_N: list[torch.Tensor] = []

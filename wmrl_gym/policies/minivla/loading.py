@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from wmrl_gym.policies.causal_lm import add_lora
+from wmrl_gym.policies.causal_lm_loading import add_lora
 from wmrl_gym.policies.minivla.action_scale import ActionScale
 from wmrl_gym.policies.minivla.action_tokens import ActionCodec, BinnedActions
 from wmrl_gym.policies.minivla.action_vq import ActionVQ, VQActions

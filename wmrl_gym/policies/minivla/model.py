@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from wmrl_gym.engines.decoding import cache_argument
+from wmrl_gym.engines.preallocated_cache import cache_argument
 from wmrl_gym.policies.minivla.vision import FusedVision
 
 

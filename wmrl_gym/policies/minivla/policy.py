@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from wmrl_gym.core import Decision
+from wmrl_gym.policies.batching import act_in_batches, available_device, episodes_that_keep_busy
 from wmrl_gym.policies.minivla.action_scale import ActionScale
 from wmrl_gym.policies.minivla.action_tokens import ActionCodec
 from wmrl_gym.policies.minivla.feature_cache import FeatureCache
@@ -58,14 +59,14 @@ class MiniVLAPolicy:
         batch_size: int | None = None,
         feature_cache_bytes: int = 2**30,
     ) -> None:
-        self.model = model.to(device).eval()
+        self.device = available_device(device)
+        self.model = model.to(self.device).eval()
         self.tokenizer = tokenizer
         self.codec = codec
         self.scale = scale
         self.cameras = tuple(cameras)
         self.crop_area = crop_area
         self.train_vision = train_vision
-        self.device = torch.device(device)
         self.batch_size = batch_size
         self.model.vision.requires_grad_(train_vision)
         self._features = FeatureCache(0 if train_vision else feature_cache_bytes)
@@ -74,8 +75,8 @@ class MiniVLAPolicy:
 
     @property
     def concurrency(self) -> int:
-        """Episodes that keep it busy: on an accelerator a batch of many takes hardly longer than one of few."""
-        return self.batch_size or (1 if self.device.type == "cpu" else 64)
+        """Episodes that keep it busy."""
+        return episodes_that_keep_busy(self.batch_size, self.device)
 
     def act(
         self,
@@ -90,17 +91,9 @@ class MiniVLAPolicy:
         Raises:
             ValueError: if the lengths differ.
         """
-        if not len(observations) == len(histories) == len(seeds):
-            raise ValueError(
-                f"act got {len(observations)} observations, {len(histories)} histories and {len(seeds)} seeds: "
-                "give one of each per episode"
-            )
-        decisions: list[Decision] = []
-        size = self.batch_size or max(len(observations), 1)
-        for start in range(0, len(observations), size):
-            part = slice(start, start + size)
-            decisions += self._act_batch(observations[part], seeds[part], temperature)
-        return decisions
+        return act_in_batches(
+            observations, histories, seeds, self.batch_size, lambda o, _, s: self._act_batch(o, s, temperature)
+        )
 
     @torch.no_grad()
     def _act_batch(

@@ -4,33 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING
 
 from wmrl_gym.scriptcheck import cost
-from wmrl_gym.scriptcheck.calls import Call, models
 from wmrl_gym.scriptcheck.cells import Cells, merge_cells
 from wmrl_gym.scriptcheck.data.array_methods import constant_shape, reduced
 from wmrl_gym.scriptcheck.data.arrays import Shape, as_array
 from wmrl_gym.scriptcheck.data.dtypes import cast, dtype_kind
 from wmrl_gym.scriptcheck.faults import shape_fault
+from wmrl_gym.scriptcheck.models import Call, Models
 from wmrl_gym.scriptcheck.scope import scalar_cells
-from wmrl_gym.scriptcheck.values import (
-    MISSING,
-    UNKNOWN,
-    Array,
-    Frame,
-    Items,
-    Scalar,
-    Series,
-    Value,
-    constant,
-)
+from wmrl_gym.scriptcheck.values.data import Array, Frame, Series
+from wmrl_gym.scriptcheck.values.objects import Items, constant
+from wmrl_gym.scriptcheck.values.scalars import MISSING, UNKNOWN, Scalar, Value
 
-if TYPE_CHECKING:
-    pass
+MODELS = Models()
 
 
-@models("numpy.array", "numpy.asarray", "numpy.asanyarray", "numpy.ascontiguousarray")
+@MODELS.function("array", "asarray", "asanyarray", "ascontiguousarray", of="numpy")
 def _array(call: Call) -> Value:
     source = call.first() if call.args else call.kwargs.get("object") or call.kwargs.get("a")
     if isinstance(source, Items) and source.kind == "generator":
@@ -45,7 +35,7 @@ def _array(call: Call) -> Value:
     return dataclasses.replace(array, cells=cells)
 
 
-@models("numpy.zeros", "numpy.ones", "numpy.empty", "numpy.full")
+@MODELS.function("zeros", "ones", "empty", "full", of="numpy")
 def _blank(call: Call) -> Value:
     shape = constant_shape(call, call.first() or call.kwargs.get("shape"))
     fill = scalar_cells(call.args[1]) if len(call.args) > 1 and call.callee == "full" else None
@@ -56,14 +46,14 @@ def _blank(call: Call) -> Value:
     return Array(cells.tagged("blank"), shape)
 
 
-@models("numpy.zeros_like", "numpy.ones_like", "numpy.empty_like", "numpy.full_like")
+@MODELS.function("zeros_like", "ones_like", "empty_like", "full_like", of="numpy")
 def _blank_like(call: Call) -> Value:
     array = as_array(call.interpreter, call.first())
     cells = Cells("float" if array is None else array.cells.kind, missing=False, negative=False)
     return Array(cells, None if array is None else array.shape, origin=None if array is None else array.origin)
 
 
-@models("numpy.arange", "numpy.linspace")
+@MODELS.function("arange", "linspace", of="numpy")
 def _arange(call: Call) -> Value:
     bounds = [constant(arg) for arg in call.args]
     size = None
@@ -75,7 +65,7 @@ def _arange(call: Call) -> Value:
     return Array(Cells(kind, missing=False, fractional=None if kind == "float" else False), (size,))
 
 
-@models("numpy.random.rand", "numpy.random.randn", "numpy.random.random", "numpy.random.uniform", "numpy.random.normal")
+@MODELS.function("rand", "randn", "random", "uniform", "normal", of="numpy.random")
 def _random(call: Call) -> Value:
     name = call.callee
     if name in ("rand", "randn"):
@@ -91,7 +81,7 @@ def _random(call: Call) -> Value:
     )
 
 
-@models("numpy.random.randint", "numpy.random.choice", "numpy.random.permutation")
+@MODELS.function("randint", "choice", "permutation", of="numpy.random")
 def _random_integers(call: Call) -> Value:
     size = call.kwargs.get("size") or (call.first(2) if call.callee == "randint" else call.first(1))
     if call.callee == "permutation":
@@ -105,54 +95,21 @@ def _random_integers(call: Call) -> Value:
     return Array(Cells(kind, missing=False, fractional=False), shape) if shape != () else Scalar(Cells(kind))
 
 
-@models(
-    "numpy.random.seed", "random.seed", "numpy.random.default_rng", "numpy.random.shuffle", "numpy.set_printoptions"
-)
-def _seed(call: Call) -> Value:
-    return UNKNOWN
+_MASKS = ("isnan", "isfinite")
+_LOGARITHMS = ("log", "log1p", "log2", "log10")
+_EXPONENTIALS = ("exp", "expm1")
+_ROUNDINGS = ("round", "around", "rint", "floor", "ceil")
+_MAGNITUDES = ("abs", "absolute", "square")
+_LOWER_BOUNDS = ("clip", "maximum")
+_OTHER = ("sqrt", "sin", "cos", "tanh", "sigmoid", "sign", "negative", "power", "minimum", "nan_to_num")
 
 
-_UFUNCS = [
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "exp",
-    "expm1",
-    "sqrt",
-    "square",
-    "abs",
-    "absolute",
-    "sin",
-    "cos",
-    "tanh",
-    "round",
-    "around",
-    "rint",
-    "floor",
-    "ceil",
-    "sign",
-    "nan_to_num",
-    "clip",
-    "maximum",
-    "minimum",
-    "isnan",
-    "isfinite",
-    "where",
-    "power",
-    "sigmoid",
-    "negative",
-]
-
-
-@models(*(f"numpy.{name}" for name in _UFUNCS))
+@MODELS.function(*_MASKS, *_LOGARITHMS, *_EXPONENTIALS, *_ROUNDINGS, *_MAGNITUDES, *_LOWER_BOUNDS, *_OTHER, of="numpy")
 def _ufunc(call: Call) -> Value:
     name = call.callee
-    if name == "where":
-        return _where(call)
     source = call.first()
     cells = source.cells if isinstance(source, Series | Array) else scalar_cells(source) if source is not None else None
-    if cells is not None and cells.kind == "str" and name not in ("where",):
+    if cells is not None and cells.kind == "str":
         if isinstance(source, Series):
             message = f"loop of ufunc does not support argument 0 of type str which has no callable {name} method"
         else:
@@ -162,10 +119,9 @@ def _ufunc(call: Call) -> Value:
     if isinstance(source, Frame):
         return source.with_columns({k: mapped_cells(name, c, call) for k, c in source.columns.items()})
     if isinstance(source, Series | Array):
-        mask = name in ("isnan", "isfinite")
         changed = dataclasses.replace(source, cells=mapped_cells(name, source.cells, call))
         if isinstance(changed, Series):
-            changed.mask = mask
+            changed.mask = name in _MASKS
         return changed
     if isinstance(source, Items):
         array = as_array(call.interpreter, source)
@@ -175,26 +131,26 @@ def _ufunc(call: Call) -> Value:
 
 def mapped_cells(name: str, cells: Cells, call: Call) -> Cells:
     """Cells after an elementwise function of NumPy."""
-    if name in ("isnan", "isfinite"):
+    if name in _MASKS:
         return cells.derived(kind="bool", missing=False)
-    if name in ("log", "log1p", "log2", "log10", "sqrt"):
+    if name in _LOGARITHMS or name == "sqrt":
         tags = cells.tags | ({"log"} if name.startswith("log") else set())
         missing = cells.missing if cells.negative is False else cells.missing or None
         negative = False if name in ("log1p", "sqrt") and cells.negative is False else None
         return cells.derived(kind="float", fractional=True, negative=negative, tags=tags, missing=missing)
-    if name in ("exp", "expm1"):
+    if name in _EXPONENTIALS:
         return cells.derived(
             kind="float",
             tags=cells.tags | {"exp"},
             fractional=True,
             negative=False if name == "exp" else cells.negative,
         )
-    if name in ("round", "around", "rint", "floor", "ceil"):
+    if name in _ROUNDINGS:
         whole = len(call.args) == 1 and not call.kwargs
         return cells.derived(fractional=False if whole else None, role="labels" if whole and cells.role else cells.role)
-    if name in ("abs", "absolute", "square"):
+    if name in _MAGNITUDES:
         return cells.derived(negative=False)
-    if name in ("clip", "maximum"):
+    if name in _LOWER_BOUNDS:
         low = constant(call.first(1) or call.kwargs.get("a_min"))
         floor = isinstance(low, int | float) and low >= 0
         return cells.derived(negative=False if floor else cells.negative and None)
@@ -203,6 +159,7 @@ def mapped_cells(name: str, cells: Cells, call: Call) -> Cells:
     return cells.derived(kind="float", negative=None, fractional=None, missing=cells.missing)
 
 
+@MODELS.function("numpy.where")
 def _where(call: Call) -> Value:
     if len(call.args) != 3:
         return UNKNOWN
@@ -220,17 +177,7 @@ def _where(call: Call) -> Value:
     return Array(cells, shape, origin=getattr(condition, "origin", None))
 
 
-@models(
-    "numpy.mean",
-    "numpy.sum",
-    "numpy.std",
-    "numpy.median",
-    "numpy.min",
-    "numpy.max",
-    "numpy.argmax",
-    "numpy.argmin",
-    "numpy.average",
-)
+@MODELS.function("mean", "sum", "std", "median", "min", "max", "argmax", "argmin", "average", of="numpy")
 def _np_reduce(call: Call) -> Value:
     array = as_array(call.interpreter, call.first())
     if array is None:
@@ -240,19 +187,21 @@ def _np_reduce(call: Call) -> Value:
     return reduced(call, array, call.kwargs.get("axis") or call.first(1))
 
 
-@models("numpy.unique")
+@MODELS.function("numpy.unique")
 def _np_unique(call: Call) -> Value:
     array = as_array(call.interpreter, call.first())
     found = Array(array.cells if array else Cells(), (None,))
     return UNKNOWN if call.kwargs else found
 
 
-@models("numpy.isin", "numpy.logical_and", "numpy.logical_or", "numpy.logical_not", "numpy.isclose")
+@MODELS.function("isin", "logical_and", "logical_or", "logical_not", "isclose", of="numpy")
 def _np_mask(call: Call) -> Value:
     array = as_array(call.interpreter, call.first())
     return Array(Cells("bool", missing=False), array.shape if array else None)
 
 
-@models("numpy.apply_along_axis", "numpy.vectorize", "numpy.dot", "numpy.matmul", "numpy.tile", "numpy.repeat")
+@MODELS.function("seed", "default_rng", "shuffle", of="numpy.random")
+@MODELS.function("random.seed", "numpy.set_printoptions")
+@MODELS.function("apply_along_axis", "vectorize", "dot", "matmul", "tile", "repeat", of="numpy")
 def _np_other(call: Call) -> Value:
     return UNKNOWN

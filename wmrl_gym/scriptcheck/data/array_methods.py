@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING
 
 from wmrl_gym.scriptcheck import cost
-from wmrl_gym.scriptcheck.calls import Call, methods, models
 from wmrl_gym.scriptcheck.cells import Cells
 from wmrl_gym.scriptcheck.data.arrays import Shape, as_array
 from wmrl_gym.scriptcheck.data.dtypes import cast, dtype_kind
 from wmrl_gym.scriptcheck.faults import api_fault, shape_fault
-from wmrl_gym.scriptcheck.values import NONE, UNKNOWN, Array, Items, Scalar, Value, constant
+from wmrl_gym.scriptcheck.models import Call, Models
+from wmrl_gym.scriptcheck.values.data import Array
+from wmrl_gym.scriptcheck.values.objects import Items, constant
+from wmrl_gym.scriptcheck.values.scalars import NONE, UNKNOWN, Scalar, Value
 
-if TYPE_CHECKING:
-    pass
+MODELS = Models()
 
 
 def constant_shape(call: Call, value: Value | None) -> Shape:
@@ -65,7 +65,7 @@ def _missing_axis(array: Array, wanted: tuple[int | None, ...], axis: int) -> in
     return None
 
 
-@methods(Array, "reshape")
+@MODELS.method(Array, "reshape")
 def _reshape(call: Call, array: Array) -> Value:
     if len(call.args) == 1:
         return reshape(array, constant_shape(call, call.args[0]))
@@ -73,7 +73,7 @@ def _reshape(call: Call, array: Array) -> Value:
     return reshape(array, tuple(n if isinstance(n, int) else None for n in sizes))
 
 
-@models("numpy.reshape")
+@MODELS.function("numpy.reshape")
 def _np_reshape(call: Call) -> Value:
     array = as_array(call.interpreter, call.first())
     return (
@@ -81,7 +81,7 @@ def _np_reshape(call: Call) -> Value:
     )
 
 
-@methods(Array, "ravel", "flatten")
+@MODELS.method(Array, "ravel", "flatten")
 def _ravel(call: Call, array: Array) -> Value:
     if array.shape is not None and len(array.shape) == 1:
         return array
@@ -91,26 +91,26 @@ def _ravel(call: Call, array: Array) -> Value:
     return Array(array.cells, (math.prod(array.shape) if known else None,), False)  # type: ignore[arg-type]
 
 
-@models("numpy.ravel")
+@MODELS.function("numpy.ravel")
 def _np_ravel(call: Call) -> Value:
     array = as_array(call.interpreter, call.first())
     return UNKNOWN if array is None else _ravel(call, array)
 
 
-@methods(Array, "squeeze")
+@MODELS.method(Array, "squeeze")
 def _squeeze(call: Call, array: Array) -> Value:
     if array.shape is None or None in array.shape:
         return Array(array.cells, None)
     return Array(array.cells, tuple(n for n in array.shape if n != 1), array.sparse, array.origin)
 
 
-@methods(Array, "astype")
+@MODELS.method(Array, "astype")
 def _astype(call: Call, array: Array) -> Value:
     kind = dtype_kind(call.first() or call.kwargs.get("dtype"))
     return dataclasses.replace(array, cells=cast(array.cells, kind))
 
 
-@methods(Array, "copy", "clip", "round", "fill", "sort")
+@MODELS.method(Array, "copy", "clip", "round", "fill", "sort")
 def _same_shape(call: Call, array: Array) -> Value:
     name = call.callee
     if name in ("fill", "sort"):
@@ -122,7 +122,7 @@ def _same_shape(call: Call, array: Array) -> Value:
     return dataclasses.replace(array)
 
 
-@methods(Array, "mean", "sum", "std", "var", "min", "max", "argmax", "argmin", "any", "all", "prod", "median")
+@MODELS.method(Array, "mean", "sum", "std", "var", "min", "max", "argmax", "argmin", "any", "all", "prod", "median")
 def _reduce(call: Call, array: Array) -> Value:
     return reduced(call, array, call.first() or call.kwargs.get("axis"))
 
@@ -144,14 +144,14 @@ def reduced(call: Call, array: Array, axis_value: Value | None) -> Value:
     return Array(cells, tuple(rest), False, array.origin if axis % len(array.shape) > 0 else None)
 
 
-@methods(Array, "tolist")
+@MODELS.method(Array, "tolist")
 def _tolist(call: Call, array: Array) -> Value:
     inner = array.shape[1:] if array.shape else None
     element: Value = Scalar(array.cells) if inner == () else UNKNOWN
     return Items("list", None, element, array.rows)
 
 
-@methods(Array, "toarray", "todense", "tocsr", "tocsc", "getnnz")
+@MODELS.method(Array, "toarray", "todense", "tocsr", "tocsc", "getnnz")
 def _dense(call: Call, array: Array) -> Value:
     name = call.callee
     if name not in ("toarray", "todense"):
@@ -164,13 +164,13 @@ def _dense(call: Call, array: Array) -> Value:
     return dataclasses.replace(array, sparse=False)
 
 
-@models("scipy.sparse.csr_matrix", "scipy.sparse.csc_matrix", "scipy.sparse.coo_matrix", "scipy.sparse.csr_array")
+@MODELS.function("csr_matrix", "csc_matrix", "coo_matrix", "csr_array", of="scipy.sparse")
 def _sparse(call: Call) -> Value:
     array = as_array(call.interpreter, call.first())
     return Array(Cells(), None, sparse=True) if array is None else dataclasses.replace(array, sparse=True, density=None)
 
 
-@methods(
+@MODELS.method(
     Array, "transpose", "dot", "repeat", "nonzero", "item", "flat", "view", "cumsum", "argsort", "swapaxes", "take"
 )
 def _other(call: Call, array: Array) -> Value:

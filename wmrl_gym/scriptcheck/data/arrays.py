@@ -6,24 +6,16 @@ import dataclasses
 import functools
 import math
 
-from wmrl_gym.scriptcheck.calls import ATTRIBUTES, STORES, SUBSCRIPTS
 from wmrl_gym.scriptcheck.cells import Cells, merge_cells
 from wmrl_gym.scriptcheck.data.frames import count, dtype_of, row_slice, to_array
-from wmrl_gym.scriptcheck.evaluator import Evaluator
 from wmrl_gym.scriptcheck.faults import api_fault, shape_fault
+from wmrl_gym.scriptcheck.models import Evaluator, Models
 from wmrl_gym.scriptcheck.scope import scalar_cells
-from wmrl_gym.scriptcheck.values import (
-    UNKNOWN,
-    Array,
-    Bound,
-    Frame,
-    Instance,
-    Items,
-    Scalar,
-    Series,
-    Value,
-    constant,
-)
+from wmrl_gym.scriptcheck.values.data import Array, Frame, Series
+from wmrl_gym.scriptcheck.values.objects import Bound, Instance, Items, constant
+from wmrl_gym.scriptcheck.values.scalars import UNKNOWN, Scalar, Value
+
+MODELS = Models()
 
 Shape = tuple[int | None, ...] | None
 
@@ -94,6 +86,7 @@ def _ndarray_has(name: str) -> bool:
     return hasattr(np.ndarray, name)
 
 
+@MODELS.attribute(Array)
 def _array_attribute(interpreter: Evaluator, array: Array, name: str) -> Value:
     if name == "shape":
         if array.shape is None:
@@ -115,9 +108,7 @@ def _array_attribute(interpreter: Evaluator, array: Array, name: str) -> Value:
     return Bound(array, name)
 
 
-ATTRIBUTES[Array] = _array_attribute
-
-
+@MODELS.subscript(Array)
 def _array_subscript(interpreter: Evaluator, array: Array, key: Value) -> Value:
     keys = key.items if isinstance(key, Items) and key.kind == "tuple" and key.items is not None else [key]
     if isinstance(constant(key), str):
@@ -178,9 +169,7 @@ def _indexed_shape(interpreter: Evaluator, shape: tuple[int | None, ...], keys: 
     return (*result, *shape[axis:])
 
 
-SUBSCRIPTS[Array] = _array_subscript
-
-
+@MODELS.store(Array)
 def _array_store(interpreter: Evaluator, array: Array, key: Value, item: Value) -> None:
     cells = item.cells if isinstance(item, Array | Series) else scalar_cells(item) or Cells()
     whole = constant(key) == slice(None)
@@ -188,17 +177,3 @@ def _array_store(interpreter: Evaluator, array: Array, key: Value, item: Value) 
     array.cells = cells if whole or fresh else merge_cells([array.cells, cells])
     if not whole and array.cells.missing:
         array.cells = dataclasses.replace(array.cells, missing=None)
-
-
-STORES[Array] = _array_store
-
-# Shapes
-
-
-# Making
-
-
-# Stacking
-
-
-# Functions

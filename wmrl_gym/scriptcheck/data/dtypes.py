@@ -7,7 +7,10 @@ from typing import Any
 
 from wmrl_gym.scriptcheck.cells import TEXTUAL, Cells
 from wmrl_gym.scriptcheck.faults import shape_fault
-from wmrl_gym.scriptcheck.values import MISSING, NONE, Items, Real, Value, constant
+from wmrl_gym.scriptcheck.values.objects import Items, Real, constant
+from wmrl_gym.scriptcheck.values.scalars import MISSING, NONE, Value
+
+_KINDS_BY_PREFIX = {"int": "int", "uint": "int", "float": "float", "bool": "bool", "datetime": "datetime"}
 
 
 def dtype_kind(value: Value | None) -> str | None:
@@ -15,7 +18,7 @@ def dtype_kind(value: Value | None) -> str | None:
     name = value.obj if isinstance(value, Real) else constant(value)
     text = name if isinstance(name, str) else getattr(name, "__name__", getattr(name, "name", ""))
     text = str(text).lower()
-    for prefix, kind in (("int", "int"), ("uint", "int"), ("float", "float"), ("bool", "bool"), ("str", "str")):
+    for prefix, kind in (*_KINDS_BY_PREFIX.items(), ("str", "str")):
         if text.startswith(prefix):
             return kind
     known = {
@@ -25,7 +28,7 @@ def dtype_kind(value: Value | None) -> str | None:
         "object_": "object",
         "double": "float",
     }
-    return "datetime" if text.startswith("datetime") else known.get(text)
+    return known.get(text)
 
 
 def cast(cells: Cells, kind: str | None) -> Cells:
@@ -43,9 +46,8 @@ def cast(cells: Cells, kind: str | None) -> Cells:
         raise shape_fault(f"could not convert string to float: '{example}'", second="TypeError")
     if kind == "int" and cells.missing and cells.kind in ("float", "object"):
         message = (
-            "Cannot convert non-finite values (NA or inf) to integer. Replace or remove non-finite "
-            "values or cast to an "
-            "integer type that supports these values (e.g. 'Int64')"
+            "Cannot convert non-finite values (NA or inf) to integer. Replace or remove non-finite values or cast to "
+            "an integer type that supports these values (e.g. 'Int64')"
         )
         raise shape_fault(message, "IntCastingNaNError", second="ValueError")
     if kind == "object":
@@ -87,20 +89,13 @@ _DTYPE_KINDS: dict[str, frozenset[str]] = {
     "str": frozenset({"str"}),
     "string": frozenset({"str"}),
     "category": frozenset({"category"}),
-    "datetime": frozenset({"datetime"}),
 }
 
 
 def kinds_of_dtype(name: str) -> frozenset[str] | None:
     """Kinds of cells that a dtype name stands for, None if pandas does not know it."""
     name = name.lower()
-    for prefix, kind in (
-        ("int", "int"),
-        ("uint", "int"),
-        ("float", "float"),
-        ("bool", "bool"),
-        ("datetime", "datetime"),
-    ):
+    for prefix, kind in _KINDS_BY_PREFIX.items():
         if name.startswith(prefix):
             return frozenset({kind})
     return _DTYPE_KINDS.get(

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+import functools
 
-from wmrl_gym.scriptcheck.calls import Call
 from wmrl_gym.scriptcheck.cells import NUMERIC, Cells, merge_cells
 from wmrl_gym.scriptcheck.data.frames import column, part_of
-from wmrl_gym.scriptcheck.data.pandas_binding import frame_method, in_place
+from wmrl_gym.scriptcheck.data.pandas_binding import bind_pandas, in_place
 from wmrl_gym.scriptcheck.data.series_methods import require_length
 from wmrl_gym.scriptcheck.faults import shape_fault
 from wmrl_gym.scriptcheck.language.builtin_functions import apply
+from wmrl_gym.scriptcheck.models import Call, Models
 from wmrl_gym.scriptcheck.scope import scalar_cells
-from wmrl_gym.scriptcheck.values import (
-    NONE,
-    UNKNOWN,
-    Const,
-    Dict,
-    Frame,
-    Function,
-    Items,
-    Scalar,
-    Series,
-    Value,
-    constant,
-)
+from wmrl_gym.scriptcheck.values.data import Frame, Series
+from wmrl_gym.scriptcheck.values.objects import Dict, Function, Items, constant
+from wmrl_gym.scriptcheck.values.scalars import NONE, UNKNOWN, Const, Scalar, Value
+
+MODELS = Models()
+frame_method = functools.partial(MODELS.method, Frame, bind=bind_pandas)
 
 
 @frame_method("isnull", "isna", "notnull", "notna", "duplicated", "isin", "eq", "ne", "gt", "lt", "ge", "le")
@@ -52,8 +45,8 @@ def _statistic(call: Call, frame: Frame) -> Value:
     return Series(cells, len(covered), None, parts=covered)
 
 
-@frame_method(
-    "sum", "min", "max", "mode", "quantile", "nunique", "count", "any", "all", "describe", "corr", "agg", checked=False
+@MODELS.method(
+    Frame, "sum", "min", "max", "mode", "quantile", "nunique", "count", "any", "all", "describe", "corr", "agg"
 )
 def _summary(call: Call, frame: Frame) -> Value:
     name = call.callee
@@ -74,7 +67,7 @@ def _summary(call: Call, frame: Frame) -> Value:
     return UNKNOWN
 
 
-@frame_method("apply", "map", "transform", "pipe", "applymap", checked=False)
+@MODELS.method(Frame, "apply", "map", "transform", "pipe", "applymap")
 def _apply(call: Call, frame: Frame) -> Value:
     name = call.callee
     function = call.first() or call.kwargs.get("func")
@@ -87,32 +80,15 @@ def _apply(call: Call, frame: Frame) -> Value:
             columns = {}
             for k, c in frame.columns.items():
                 require_length(c, function)
-                result = scalar_cells(apply(call, function, Scalar(c)))
-                columns[k] = (
-                    c.derived(**kind_facts(result), unique=None) if result is not None else Cells(sources=c.sources)
-                )
+                columns[k] = c.computed(scalar_cells(apply(call, function, Scalar(c))))
             return frame.with_columns(columns)
     axis = constant(call.args[1] if len(call.args) > 1 else call.kwargs.get("axis"), 0)
     if axis in (1, "columns"):
         row = Dict(None) if not isinstance(function, Function) else _row(frame)
         with call.interpreter.repeated(frame.rows):
             answer = apply(call, function, row)
-        cells = scalar_cells(answer)
-        merged = frame.cells()
-        return Series(
-            merged.derived(**kind_facts(cells), unique=None) if cells else Cells(sources=merged.sources),
-            frame.rows,
-            None,
-            frame.origin,
-        )
+        return Series(frame.cells().computed(scalar_cells(answer)), frame.rows, None, frame.origin)
     return _apply_columns(call, frame, function)
-
-
-def kind_facts(cells: Cells | None) -> dict[str, Any]:
-    """What a computed scalar says about the column it becomes part of."""
-    if cells is None:
-        return {"kind": "unknown", "missing": None, "negative": None, "fractional": None}
-    return {"kind": cells.kind, "missing": cells.missing, "negative": cells.negative, "fractional": cells.fractional}
 
 
 def _row(frame: Frame) -> Value:
@@ -132,7 +108,7 @@ def _apply_columns(call: Call, frame: Frame, function: Value) -> Value:
     return frame.with_columns(columns)
 
 
-@frame_method("iterrows", "itertuples", "items", checked=False)
+@MODELS.method(Frame, "iterrows", "itertuples", "items")
 def _iterrows(call: Call, frame: Frame) -> Value:
     name = call.callee
     if name == "items":
@@ -143,7 +119,7 @@ def _iterrows(call: Call, frame: Frame) -> Value:
     return Items("generator", None, element, frame.rows)
 
 
-@frame_method("query", "eval", checked=False)
+@MODELS.method(Frame, "query", "eval")
 def _query(call: Call, frame: Frame) -> Value:
     return part_of(frame, None)
 
@@ -164,8 +140,6 @@ def _elementwise(call: Call, frame: Frame) -> Value:
     return in_place(call, frame, frame.with_columns(columns))
 
 
-@frame_method(
-    "to_dict", "to_string", "info", "memory_usage", "to_json", "to_markdown", "equals", "filter", checked=False
-)
+@MODELS.method(Frame, "to_dict", "to_string", "info", "memory_usage", "to_json", "to_markdown", "equals", "filter")
 def _report(call: Call, frame: Frame) -> Value:
     return NONE if call.callee == "info" else UNKNOWN

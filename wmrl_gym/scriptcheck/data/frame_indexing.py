@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from wmrl_gym.scriptcheck.calls import ATTRIBUTES, STORES, SUBSCRIPTS
 from wmrl_gym.scriptcheck.cells import Cells, merge_cells
 from wmrl_gym.scriptcheck.data.frames import (
     ACCESSORS,
@@ -17,26 +16,17 @@ from wmrl_gym.scriptcheck.data.frames import (
     select,
     sliced_rows,
 )
-from wmrl_gym.scriptcheck.evaluator import Evaluator
 from wmrl_gym.scriptcheck.faults import Fault, data_fault, runtime_fault, shape_fault
+from wmrl_gym.scriptcheck.models import Evaluator, Models
 from wmrl_gym.scriptcheck.scope import scalar_cells
-from wmrl_gym.scriptcheck.values import (
-    MISSING,
-    UNKNOWN,
-    Array,
-    Bound,
-    Const,
-    Dict,
-    Frame,
-    GroupBy,
-    Items,
-    Scalar,
-    Series,
-    Value,
-    constant,
-)
+from wmrl_gym.scriptcheck.values.data import Array, Frame, GroupBy, Series
+from wmrl_gym.scriptcheck.values.objects import Bound, Dict, Items, constant
+from wmrl_gym.scriptcheck.values.scalars import MISSING, UNKNOWN, Const, Scalar, Value
+
+MODELS = Models()
 
 
+@MODELS.subscript(Frame)
 def _frame_subscript(interpreter: Evaluator, frame: Frame, key: Value) -> Value:
     name = constant(key)
     if isinstance(name, slice):
@@ -83,9 +73,7 @@ def unlisted(frame: Frame) -> Frame:
     )
 
 
-SUBSCRIPTS[Frame] = _frame_subscript
-
-
+@MODELS.subscript(Series)
 def _series_subscript(interpreter: Evaluator, series: Series, key: Value) -> Value:
     position = constant(key)
     if isinstance(position, slice):
@@ -99,9 +87,7 @@ def _series_subscript(interpreter: Evaluator, series: Series, key: Value) -> Val
     return Scalar(series.cells)
 
 
-SUBSCRIPTS[Series] = _series_subscript
-
-
+@MODELS.subscript(Bound)
 def _accessor_subscript(interpreter: Evaluator, accessor: Bound, key: Value) -> Value:
     """``.loc[...]`` and ``.iloc[...]`` of frames and series; any other accessor is not followed."""
     receiver = accessor.receiver
@@ -119,9 +105,6 @@ def _accessor_subscript(interpreter: Evaluator, accessor: Bound, key: Value) -> 
         return UNKNOWN
     taken = _take_columns(receiver, columns, accessor.name)
     return _take_rows(interpreter, taken, rows, accessor.name)
-
-
-SUBSCRIPTS[Bound] = _accessor_subscript
 
 
 def _take_columns(frame: Frame, key: Value | None, accessor: str) -> Value:
@@ -249,6 +232,7 @@ def wrong_length(size: int | None, rows: int | None) -> Fault:
     return shape_fault(message, second="KeyError")
 
 
+@MODELS.store(Frame)
 def _frame_store(interpreter: Evaluator, frame: Frame, key: Value, item: Value) -> None:
     name = constant(key)
     if isinstance(name, str | int) or (name is not MISSING and isinstance(name, tuple)):
@@ -261,10 +245,10 @@ def _frame_store(interpreter: Evaluator, frame: Frame, key: Value, item: Value) 
     elif isinstance(key, Items) and key.items is not None:
         _store_several(interpreter, frame, key.items, item)
     elif isinstance(key, Items | Scalar):
-        frame.columns = {k: Cells(sources=c.sources) for k, c in frame.columns.items()}
+        frame.columns = frame.blurred()
         frame.complete = frame.complete and isinstance(key, Items)
     else:
-        frame.columns = {k: Cells(sources=c.sources) for k, c in frame.columns.items()}
+        frame.columns = frame.blurred()
 
 
 def _store_several(interpreter: Evaluator, frame: Frame, keys: list[Value], item: Value) -> None:
@@ -288,9 +272,7 @@ def _store_several(interpreter: Evaluator, frame: Frame, keys: list[Value], item
         frame.absent -= {name}
 
 
-STORES[Frame] = _frame_store
-
-
+@MODELS.store(Bound)
 def _accessor_store(interpreter: Evaluator, accessor: Bound, key: Value, item: Value) -> None:
     """``df.loc[rows, column] = item``."""
     receiver = accessor.receiver
@@ -308,21 +290,17 @@ def _accessor_store(interpreter: Evaluator, accessor: Bound, key: Value, item: V
         receiver.columns[name] = dataclasses.replace(cells, missing=None if old is not None and old.missing else loose)
         receiver.absent -= {name}
     else:
-        receiver.columns = {k: Cells(sources=c.sources) for k, c in receiver.columns.items()}
+        receiver.columns = receiver.blurred()
 
 
-STORES[Bound] = _accessor_store
-
-
-STORES[Series] = lambda interpreter, series, key, item: _series_store(series, item)
-
-
-def _series_store(series: Series, item: Value) -> None:
+@MODELS.store(Series)
+def _series_store(interpreter: Evaluator, series: Series, key: Value, item: Value) -> None:
     cells = scalar_cells(item) or Cells()
     merged = merge_cells([series.cells, cells])
     series.cells = dataclasses.replace(merged, missing=None if series.cells.missing else merged.missing)
 
 
+@MODELS.subscript(GroupBy)
 def _group_subscript(interpreter: Evaluator, group: GroupBy, key: Value) -> Value:
     name = constant(key)
     if isinstance(name, str):
@@ -338,15 +316,10 @@ def _group_subscript(interpreter: Evaluator, group: GroupBy, key: Value) -> Valu
     return UNKNOWN
 
 
-SUBSCRIPTS[GroupBy] = _group_subscript
-
-
+@MODELS.attribute(GroupBy)
 def _group_attribute(interpreter: Evaluator, group: GroupBy, name: str) -> Value:
     if pandas_has("DataFrame", name) or name in ("ngroup", "cumcount", "get_group", "groups", "ngroups", "nth"):
         return Bound(group, name)
     if name in group.frame.columns:
         return GroupBy(group.frame, group.keys, (name,), single=True)
     return UNKNOWN
-
-
-ATTRIBUTES[GroupBy] = _group_attribute

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
-from wmrl_gym.scriptcheck.calls import Call
 from wmrl_gym.scriptcheck.cells import Cells
 from wmrl_gym.scriptcheck.data.dtypes import cast, dtype_kind, dtype_names, dtype_selected, kinds_of_dtype
 from wmrl_gym.scriptcheck.data.frame_indexing import cells_to_store
@@ -18,24 +18,19 @@ from wmrl_gym.scriptcheck.data.frames import (
     to_array,
 )
 from wmrl_gym.scriptcheck.data.missing_values import filler_cells
-from wmrl_gym.scriptcheck.data.pandas_binding import frame_method, in_place, names_of
+from wmrl_gym.scriptcheck.data.pandas_binding import bind_pandas, in_place, names_of
 from wmrl_gym.scriptcheck.faults import api_fault, data_fault, runtime_fault
 from wmrl_gym.scriptcheck.language.builtin_functions import apply
 from wmrl_gym.scriptcheck.language.names import WORKING_DIRECTORY
 from wmrl_gym.scriptcheck.language.paths import absolute, path_text
+from wmrl_gym.scriptcheck.models import Call, Models
 from wmrl_gym.scriptcheck.scope import Write
-from wmrl_gym.scriptcheck.values import (
-    MISSING,
-    NONE,
-    UNKNOWN,
-    Dict,
-    Frame,
-    Function,
-    Items,
-    Value,
-    constant,
-    constant_list,
-)
+from wmrl_gym.scriptcheck.values.data import Frame
+from wmrl_gym.scriptcheck.values.objects import Dict, Function, Items, constant, constant_list
+from wmrl_gym.scriptcheck.values.scalars import MISSING, NONE, UNKNOWN, Value
+
+MODELS = Models()
+frame_method = functools.partial(MODELS.method, Frame, bind=bind_pandas)
 
 
 @frame_method("drop")
@@ -94,7 +89,7 @@ def _astype(call: Call, frame: Frame) -> Value:
     wanted = call.get("dtype")
     if isinstance(wanted, Dict):
         if wanted.items is None:
-            return frame.with_columns({k: Cells(sources=c.sources) for k, c in frame.columns.items()})
+            return frame.with_columns(frame.blurred())
         lost = [name for name in wanted.items if frame.lacks(name)]
         if lost:
             message = (
@@ -197,7 +192,7 @@ def _arranged(call: Call, frame: Frame) -> Value:
     return in_place(call, frame, frame.with_columns(dict(frame.columns), **changes))
 
 
-@frame_method("to_numpy", checked=True)
+@frame_method("to_numpy")
 def _to_numpy(call: Call, frame: Frame) -> Value:
     return to_array(frame)
 
@@ -266,7 +261,7 @@ def _reindex(call: Call, frame: Frame) -> Value:
     return frame.with_columns(columns, complete=True, dummies=())
 
 
-@frame_method("keys", checked=False)
+@MODELS.method(Frame, "keys")
 def _keys(call: Call, frame: Frame) -> Value:
     return columns_index(frame)
 

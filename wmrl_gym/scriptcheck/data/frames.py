@@ -7,22 +7,14 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from wmrl_gym.scriptcheck.calls import ATTRIBUTES
 from wmrl_gym.scriptcheck.cells import Cells
-from wmrl_gym.scriptcheck.evaluator import Evaluator
 from wmrl_gym.scriptcheck.faults import Fault, api_fault, data_fault, shape_fault
-from wmrl_gym.scriptcheck.values import (
-    UNKNOWN,
-    Array,
-    Bound,
-    Const,
-    Frame,
-    Items,
-    Scalar,
-    Series,
-    Value,
-    strings,
-)
+from wmrl_gym.scriptcheck.models import Evaluator, Models
+from wmrl_gym.scriptcheck.values.data import Array, Frame, Series
+from wmrl_gym.scriptcheck.values.objects import Bound, Items, strings
+from wmrl_gym.scriptcheck.values.scalars import UNKNOWN, Const, Scalar, Value
+
+MODELS = Models()
 
 ACCESSORS = ("loc", "iloc", "at", "iat", "str", "dt", "cat", "plot", "style")
 
@@ -139,6 +131,7 @@ def part_of(frame: Frame, rows: int | None, origin: str | None = None) -> Frame:
     return frame.with_columns(columns, rows=rows, origin=origin, parts=())
 
 
+@MODELS.attribute(Frame)
 def _frame_attribute(interpreter: Evaluator, frame: Frame, name: str) -> Value:
     if name == "columns":
         return columns_index(frame)
@@ -168,9 +161,6 @@ def _frame_attribute(interpreter: Evaluator, frame: Frame, name: str) -> Value:
     raise data_fault(message, "AttributeError", second="KeyError")
 
 
-ATTRIBUTES[Frame] = _frame_attribute
-
-
 def columns_index(frame: Frame) -> Items:
     """``frame.columns``."""
     if frame.complete:
@@ -187,6 +177,7 @@ def to_array(frame: Frame) -> Array:
     return Array(cells, (frame.rows, frame.width), origin=frame.origin)
 
 
+@MODELS.attribute(Series)
 def _series_attribute(interpreter: Evaluator, series: Series, name: str) -> Value:
     if name in ("values", "array"):
         return Array(series.cells, (series.rows,), origin=series.origin)
@@ -211,9 +202,6 @@ def _series_attribute(interpreter: Evaluator, series: Series, name: str) -> Valu
     raise api_fault(f"'Series' object has no attribute '{name}'", "AttributeError", second="KeyError")
 
 
-ATTRIBUTES[Series] = _series_attribute
-
-
 def _require_accessor(series: Series, name: str) -> None:
     kind = series.cells.kind
     if name == "str" and kind in ("int", "float", "bool", "datetime"):
@@ -225,9 +213,3 @@ def _require_accessor(series: Series, name: str) -> None:
     if name == "cat" and kind in ("int", "float", "bool", "str", "datetime"):
         message = "Can only use .cat accessor with a 'category' dtype"
         raise shape_fault(message, "AttributeError", second="TypeError")
-
-
-# Reading by index
-
-
-# Writing by index

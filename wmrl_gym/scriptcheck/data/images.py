@@ -6,18 +6,22 @@ import math
 import posixpath
 
 from wmrl_gym.scriptcheck import cost
-from wmrl_gym.scriptcheck.calls import Call, methods, models
 from wmrl_gym.scriptcheck.cells import Cells
 from wmrl_gym.scriptcheck.data.arrays import as_array
-from wmrl_gym.scriptcheck.evaluator import Evaluator
 from wmrl_gym.scriptcheck.faults import runtime_fault
 from wmrl_gym.scriptcheck.inventory import DataFile
 from wmrl_gym.scriptcheck.language.names import DATA_DIR
 from wmrl_gym.scriptcheck.language.paths import absolute, path_text, require_file, require_pattern
-from wmrl_gym.scriptcheck.values import UNKNOWN, Const, Instance, Items, Scalar, Text, Value, constant
+from wmrl_gym.scriptcheck.models import Call, Evaluator, Models
+from wmrl_gym.scriptcheck.values.objects import Instance, Items, constant
+from wmrl_gym.scriptcheck.values.scalars import UNKNOWN, Const, Scalar, Text, Value
+
+MODELS = Models()
+
+_MODES = ("1", "L", "P", "RGB", "RGBA", "CMYK", "YCbCr", "LAB", "HSV", "I", "F", "LA")
 
 
-@methods(Instance, "resize")
+@MODELS.method(Instance, "resize")
 def _resize(call: Call, image: Instance) -> Value:
     if "image_size" not in image.facts:
         return UNKNOWN
@@ -28,30 +32,17 @@ def _resize(call: Call, image: Instance) -> Value:
     return Instance(image.cls, {**image.facts, "image_size": size if known else None})
 
 
-@methods(Instance, "convert")
+@MODELS.method(Instance, "convert")
 def _convert(call: Call, image: Instance) -> Value:
     if "image_size" not in image.facts:
         return UNKNOWN
     mode = constant(call.first() or call.kwargs.get("mode"))
-    if isinstance(mode, str) and mode not in (
-        "1",
-        "L",
-        "P",
-        "RGB",
-        "RGBA",
-        "CMYK",
-        "YCbCr",
-        "LAB",
-        "HSV",
-        "I",
-        "F",
-        "LA",
-    ):
+    if isinstance(mode, str) and mode not in _MODES:
         raise runtime_fault("conversion from L to " + mode + " not supported", "ValueError")
     return Instance(image.cls, {**image.facts, "image_mode": mode if isinstance(mode, str) else None})
 
 
-@methods(Instance, "getdata")
+@MODELS.method(Instance, "getdata")
 def _getdata(call: Call, image: Instance) -> Value:
     array = as_array(call.interpreter, image)
     known = array is not None and array.shape is not None and None not in array.shape
@@ -61,7 +52,7 @@ def _getdata(call: Call, image: Instance) -> Value:
     return Items("list", None, Scalar(cells) if plain else UNKNOWN, size)
 
 
-@models("PIL.Image.open")
+@MODELS.function("PIL.Image.open")
 def _open_image(call: Call) -> Value:
     from PIL import Image
 

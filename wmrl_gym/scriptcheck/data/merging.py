@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
-from wmrl_gym.scriptcheck.calls import Call
 from wmrl_gym.scriptcheck.data.frames import missing_column
-from wmrl_gym.scriptcheck.data.pandas_binding import frame_method, names_of
-from wmrl_gym.scriptcheck.values import UNKNOWN, Frame, GroupBy, Value
+from wmrl_gym.scriptcheck.data.pandas_binding import bind_pandas, names_of
+from wmrl_gym.scriptcheck.models import Call, Models
+from wmrl_gym.scriptcheck.values.data import Frame, GroupBy
+from wmrl_gym.scriptcheck.values.scalars import UNKNOWN, Value
+
+MODELS = Models()
+frame_method = functools.partial(MODELS.method, Frame, bind=bind_pandas)
 
 
 @frame_method("merge", "join")

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
-from wmrl_gym.scriptcheck.calls import Call
 from wmrl_gym.scriptcheck.cells import NUMERIC, Cells
-from wmrl_gym.scriptcheck.data.pandas_binding import frame_method, in_place, names_of
+from wmrl_gym.scriptcheck.data.pandas_binding import bind_pandas, in_place, names_of
 from wmrl_gym.scriptcheck.faults import api_fault, data_fault, shape_fault
+from wmrl_gym.scriptcheck.models import Call, Models
 from wmrl_gym.scriptcheck.scope import scalar_cells
-from wmrl_gym.scriptcheck.values import MISSING, NONE, Const, Dict, Frame, Scalar, Series, Value
+from wmrl_gym.scriptcheck.values.data import Frame, Series
+from wmrl_gym.scriptcheck.values.objects import Dict
+from wmrl_gym.scriptcheck.values.scalars import MISSING, NONE, Const, Scalar, Value
+
+MODELS = Models()
+frame_method = functools.partial(MODELS.method, Frame, bind=bind_pandas)
 
 
 @frame_method("fillna")

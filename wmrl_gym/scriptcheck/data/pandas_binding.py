@@ -7,25 +7,10 @@ import functools
 import inspect
 from typing import Any
 
-from wmrl_gym.scriptcheck.calls import METHODS, Call, MethodModel
-from wmrl_gym.scriptcheck.values import MISSING, NONE, Frame, Value, constant, constant_list
-
-
-def frame_method(*names: str, checked: bool = True) -> Any:
-    """Register a model of DataFrame methods; the call's arguments are bound to pandas' own signature."""
-
-    def register(model: MethodModel) -> MethodModel:
-        for name in names:
-
-            def bound(call: Call, frame: Any, name: str = name) -> Value:
-                if checked:
-                    bind_pandas(call, "DataFrame", name)
-                return model(call, frame)
-
-            METHODS[Frame, name] = bound
-        return model
-
-    return register
+from wmrl_gym.scriptcheck.models import Call
+from wmrl_gym.scriptcheck.values.data import Frame, Series
+from wmrl_gym.scriptcheck.values.objects import constant, constant_list
+from wmrl_gym.scriptcheck.values.scalars import MISSING, NONE, Value
 
 
 @functools.lru_cache(maxsize=2048)
@@ -35,9 +20,9 @@ def _method(class_name: str, name: str) -> Any:
     return inspect.getattr_static(getattr(pd, class_name), name)
 
 
-def bind_pandas(call: Call, class_name: str, name: str) -> None:
-    """Bind a call to pandas' own signature of a method."""
-    target = _method(class_name, name)
+def bind_pandas(call: Call, receiver: Frame | Series) -> None:
+    """Bind a call of a method to pandas' own signature."""
+    target = _method("DataFrame" if isinstance(receiver, Frame) else "Series", call.callee)
     if inspect.isfunction(target):
         call.bind(target, method=True)
 

@@ -5,28 +5,18 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from wmrl_gym.scriptcheck.calls import Call, models
 from wmrl_gym.scriptcheck.cells import Cells, merge_cells
 from wmrl_gym.scriptcheck.data.frames import lost_columns
 from wmrl_gym.scriptcheck.data.merging import merge_frames
 from wmrl_gym.scriptcheck.data.pandas_binding import names_of
-from wmrl_gym.scriptcheck.evaluator import Evaluator
 from wmrl_gym.scriptcheck.faults import runtime_fault, shape_fault
+from wmrl_gym.scriptcheck.models import Call, Evaluator, Models
 from wmrl_gym.scriptcheck.scope import scalar_cells
-from wmrl_gym.scriptcheck.values import (
-    UNKNOWN,
-    Array,
-    Const,
-    Dict,
-    Frame,
-    Items,
-    Scalar,
-    Series,
-    Unknown,
-    Value,
-    constant,
-    constant_list,
-)
+from wmrl_gym.scriptcheck.values.data import Array, Frame, Series
+from wmrl_gym.scriptcheck.values.objects import Dict, Items, constant, constant_list
+from wmrl_gym.scriptcheck.values.scalars import UNKNOWN, Const, Scalar, Unknown, Value
+
+MODELS = Models()
 
 
 def _bind(call: Call, name: str) -> None:
@@ -35,7 +25,7 @@ def _bind(call: Call, name: str) -> None:
     call.bind(getattr(pd, name))
 
 
-@models("pandas.DataFrame")
+@MODELS.function("pandas.DataFrame")
 def _data_frame(call: Call) -> Value:
     _bind(call, "DataFrame")
     data, columns = call.get("data"), constant_list(call.get("columns"))
@@ -162,7 +152,7 @@ def _from_list(call: Call, data: Items, columns: list[Any] | None) -> Value:
     return Frame(dict.fromkeys(columns or [], Cells()), complete=columns is not None, rows=data.size)
 
 
-@models("pandas.Series")
+@MODELS.function("pandas.Series")
 def _series(call: Call) -> Value:
     _bind(call, "Series")
     data, name = call.get("data"), call.constant("name", None)
@@ -189,7 +179,7 @@ def _series_of(call: Call, data: Value | None, label: str | None) -> Series:
     return Series(scalar_cells(data) or Cells() if data is not None else Cells(), rows, label)
 
 
-@models("pandas.concat")
+@MODELS.function("pandas.concat")
 def _concat(call: Call) -> Value:
     _bind(call, "concat")
     parts = call.interpreter.elements(call.get("objs") or UNKNOWN)
@@ -280,7 +270,7 @@ def _stack(call: Call, parts: list[Frame]) -> Frame:
     return Frame(columns, complete, rows, parts=stacked, rest=rest, absent=absent)
 
 
-@models("pandas.merge")
+@MODELS.function("pandas.merge")
 def _merge(call: Call) -> Value:
     _bind(call, "merge")
     left, right = call.get("left"), call.get("right")
@@ -291,7 +281,7 @@ def _merge(call: Call) -> Value:
     return merge_frames(left, right, on, call.constant("how", "inner"), keyed=keyed)
 
 
-@models("pandas.get_dummies")
+@MODELS.function("pandas.get_dummies")
 def _get_dummies(call: Call) -> Value:
     _bind(call, "get_dummies")
     data = call.get("data")
@@ -330,7 +320,7 @@ def _source_of(frame: Frame) -> str:
     return frame.origin or "?"
 
 
-@models("pandas.to_numeric")
+@MODELS.function("pandas.to_numeric")
 def _to_numeric(call: Call) -> Value:
     _bind(call, "to_numeric")
     data, errors = call.get("arg"), call.constant("errors", "raise")
@@ -344,7 +334,7 @@ def _to_numeric(call: Call) -> Value:
     return dataclasses.replace(data, cells=cells)
 
 
-@models("pandas.to_datetime")
+@MODELS.function("pandas.to_datetime")
 def _to_datetime(call: Call) -> Value:
     _bind(call, "to_datetime")
     data = call.get("arg")
@@ -353,7 +343,7 @@ def _to_datetime(call: Call) -> Value:
     return dataclasses.replace(data, cells=data.cells.derived(kind="datetime", missing=data.cells.missing or None))
 
 
-@models("pandas.cut", "pandas.qcut")
+@MODELS.function("cut", "qcut", of="pandas")
 def _cut(call: Call) -> Value:
     data = call.first()
     if not isinstance(data, Series):
@@ -366,7 +356,7 @@ def _cut(call: Call) -> Value:
     )
 
 
-@models("pandas.factorize")
+@MODELS.function("pandas.factorize")
 def _factorize(call: Call) -> Value:
     data = call.first()
     cells = data.cells if isinstance(data, Series | Array) else Cells()
@@ -377,7 +367,7 @@ def _factorize(call: Call) -> Value:
     return Items("tuple", [codes, Items("index", None, Scalar(cells), cells.unique)])
 
 
-@models("pandas.isna", "pandas.isnull", "pandas.notna", "pandas.notnull")
+@MODELS.function("isna", "isnull", "notna", "notnull", of="pandas")
 def _isna(call: Call) -> Value:
     data = call.first()
     if isinstance(data, Series):
@@ -387,12 +377,12 @@ def _isna(call: Call) -> Value:
     return UNKNOWN
 
 
-@models("pandas.unique")
+@MODELS.function("pandas.unique")
 def _unique(call: Call) -> Value:
     data = call.first()
     return Array(data.cells, (data.cells.unique,)) if isinstance(data, Series) else UNKNOWN
 
 
-@models("pandas.CategoricalDtype", "pandas.Categorical", "pandas.Index", "pandas.Timestamp", "pandas.set_option")
+@MODELS.function("CategoricalDtype", "Categorical", "Index", "Timestamp", "set_option", of="pandas")
 def _other(call: Call) -> Value:
     return UNKNOWN

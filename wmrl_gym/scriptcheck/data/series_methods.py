@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
-from wmrl_gym.scriptcheck.calls import METHODS, Call, MethodModel, methods
 from wmrl_gym.scriptcheck.cells import NUMERIC, Cells
 from wmrl_gym.scriptcheck.data.dtypes import cast, dtype_kind
 from wmrl_gym.scriptcheck.data.frames import few_rows
@@ -14,38 +14,14 @@ from wmrl_gym.scriptcheck.data.pandas_binding import bind_pandas
 from wmrl_gym.scriptcheck.faults import shape_fault
 from wmrl_gym.scriptcheck.language.builtin_functions import apply
 from wmrl_gym.scriptcheck.language.paths import absolute, path_text
+from wmrl_gym.scriptcheck.models import Call, Models
 from wmrl_gym.scriptcheck.scope import Write, scalar_cells
-from wmrl_gym.scriptcheck.values import (
-    MISSING,
-    NONE,
-    UNKNOWN,
-    Array,
-    Dict,
-    Frame,
-    GroupBy,
-    Items,
-    Scalar,
-    Series,
-    Value,
-    constant,
-)
+from wmrl_gym.scriptcheck.values.data import Array, Frame, GroupBy, Series
+from wmrl_gym.scriptcheck.values.objects import Dict, Items, constant
+from wmrl_gym.scriptcheck.values.scalars import MISSING, NONE, UNKNOWN, Scalar, Value
 
-
-def series_method(*names: str, checked: bool = True) -> Any:
-    """Register a model of Series methods; arguments are bound to pandas' own signature."""
-
-    def register(model: MethodModel) -> MethodModel:
-        for name in names:
-
-            def bound(call: Call, series: Any, name: str = name) -> Value:
-                if checked:
-                    bind_pandas(call, "Series", name)
-                return model(call, series)
-
-            METHODS[Series, name] = bound
-        return model
-
-    return register
+MODELS = Models()
+series_method = functools.partial(MODELS.method, Series, bind=bind_pandas)
 
 
 def _with(series: Series, **changes: Any) -> Series:
@@ -120,11 +96,6 @@ def _count(call: Call, series: Series) -> Value:
     return Scalar(Cells("int", missing=False, negative=False, fractional=False))
 
 
-@series_method("idxmax", "idxmin", "item", "any", "all", "corr", "autocorr", "cov", checked=False)
-def _scalar(call: Call, series: Series) -> Value:
-    return UNKNOWN
-
-
 @series_method("unique")
 def _unique(call: Call, series: Series) -> Value:
     cells = series.cells
@@ -132,7 +103,7 @@ def _unique(call: Call, series: Series) -> Value:
     return Array(dataclasses.replace(cells, origin=None), (rows,))
 
 
-@series_method("value_counts", checked=True)
+@series_method("value_counts")
 def _value_counts(call: Call, series: Series) -> Value:
     return Series(Cells("float", missing=False), None, None)
 
@@ -145,13 +116,9 @@ def _mask(call: Call, series: Series) -> Value:
     return dataclasses.replace(series, cells=cells, mask=True)
 
 
+@MODELS.method(Series, "ravel")
 @series_method("to_numpy")
 def _to_numpy(call: Call, series: Series) -> Value:
-    return Array(series.cells, (series.rows,), origin=series.origin)
-
-
-@series_method("ravel", checked=False)
-def _ravel(call: Call, series: Series) -> Value:
     return Array(series.cells, (series.rows,), origin=series.origin)
 
 
@@ -175,7 +142,7 @@ def _few(call: Call, series: Series) -> Value:
     return dataclasses.replace(series, rows=rows, origin=None, cells=few_rows(series.cells, rows), parts=())
 
 
-@series_method("dropna", "drop", "drop_duplicates", "explode", "reindex", "repeat", checked=False)
+@MODELS.method(Series, "dropna", "drop", "drop_duplicates", "explode", "reindex", "repeat")
 def _fewer(call: Call, series: Series) -> Value:
     cells = series.cells
     if call.callee == "dropna":
@@ -199,7 +166,7 @@ def _bounded(call: Call, series: Series) -> Value:
     )
 
 
-@series_method("replace", "where", "mask", "combine_first", "update", checked=False)
+@MODELS.method(Series, "replace", "where", "mask", "combine_first", "update")
 def _replaced(call: Call, series: Series) -> Value:
     kind = series.cells.kind if call.callee == "combine_first" else "unknown"
     return _with(series, kind=kind, missing=None, negative=None, fractional=None, unique=None)
@@ -213,7 +180,7 @@ def _numeric(call: Call, series: Series) -> Value:
     return _with(series, kind="float" if series.cells.kind in NUMERIC else "unknown", missing=missing, negative=None)
 
 
-@series_method("map", "apply", "transform", checked=False)
+@MODELS.method(Series, "map", "apply", "transform")
 def _map(call: Call, series: Series) -> Value:
     function = call.first() or call.kwargs.get("arg") or call.kwargs.get("func")
     if isinstance(function, Dict):
@@ -233,14 +200,7 @@ def _map(call: Call, series: Series) -> Value:
     found = scalar_cells(result)
     if found is None:
         return dataclasses.replace(series, cells=Cells(sources=series.cells.sources, tags=series.cells.tags - {"raw"}))
-    cells = series.cells.derived(
-        kind=found.kind,
-        missing=found.missing,
-        negative=found.negative,
-        fractional=found.fractional,
-        unique=None,
-        role=None,
-    )
+    cells = dataclasses.replace(series.cells.computed(found), role=None)
     return dataclasses.replace(series, cells=cells, mask=False)
 
 
@@ -294,69 +254,44 @@ def _to_csv(call: Call, series: Series) -> Value:
     return NONE
 
 
-@series_method("to_dict", checked=False)
+@MODELS.method(Series, "to_dict")
 def _to_dict(call: Call, series: Series) -> Value:
     return Dict(None, Scalar(series.cells))
 
 
-@series_method("items", "iteritems", checked=False)
+@MODELS.method(Series, "items", "iteritems")
 def _items(call: Call, series: Series) -> Value:
     return Items("generator", None, Items("tuple", [UNKNOWN, Scalar(series.cells)]), series.rows)
 
 
-@series_method("groupby", "rolling", "expanding", "ewm", "resample", "agg", "describe", "pipe", checked=False)
+@MODELS.method(Series, "groupby", "rolling", "expanding", "ewm", "resample", "agg", "describe", "pipe")
+@MODELS.method(Series, "idxmax", "idxmin", "item", "any", "all", "corr", "autocorr", "cov")
 def _other(call: Call, series: Series) -> Value:
     return UNKNOWN
 
 
-_TEXT_METHODS = {
-    "str.len": "float",
-    "str.count": "float",
-    "str.contains": "bool",
-    "str.startswith": "bool",
-    "str.endswith": "bool",
-    "str.isnumeric": "bool",
-    "str.isdigit": "bool",
-    "str.isupper": "bool",
-    "str.islower": "bool",
-    "str.find": "float",
-}
+_TEXT_TO_NUMBER = ("len", "count", "find")
+_TEXT_TO_BOOL = ("contains", "startswith", "endswith", "isnumeric", "isdigit", "isupper", "islower")
 _TEXT_TO_TEXT = (
-    "lower",
-    "upper",
-    "strip",
-    "replace",
-    "title",
-    "slice",
-    "lstrip",
-    "rstrip",
-    "zfill",
-    "pad",
-    "cat",
-    "normalize",
+    *("lower", "upper", "strip", "lstrip", "rstrip", "title", "replace"),
+    *("slice", "zfill", "pad", "cat", "normalize"),
 )
+_TEXT_TO_PARTS = ("split", "rsplit", "findall", "extract", "get", "join", "partition", "get_dummies")
 
 
+@MODELS.method(Series, *(f"str.{name}" for name in (*_TEXT_TO_NUMBER, *_TEXT_TO_BOOL, *_TEXT_TO_TEXT, *_TEXT_TO_PARTS)))
 def _accessor_result(call: Call, series: Series) -> Value:
     name = call.callee
-    kind = _TEXT_METHODS.get(f"str.{name}")
-    if kind is not None:
-        whole = series.cells.missing is False and kind != "bool"
-        return _with(series, kind="int" if whole else kind, negative=False, fractional=False, unique=None)
+    if name in (*_TEXT_TO_NUMBER, *_TEXT_TO_BOOL):
+        number = "int" if series.cells.missing is False else "float"
+        kind = "bool" if name in _TEXT_TO_BOOL else number
+        return _with(series, kind=kind, negative=False, fractional=False, unique=None)
     if name in _TEXT_TO_TEXT:
         cells = series.cells.derived(kind="str", unique=None, examples=series.cells.examples)
         return dataclasses.replace(series, cells=cells)
-    if name in ("split", "rsplit", "findall", "extract", "get", "join", "partition", "get_dummies"):
-        if name in ("extract", "get_dummies") or constant(call.kwargs.get("expand"), False) is True:
-            return Frame({}, complete=False, rows=series.rows, rest=Cells("unknown", sources=series.cells.sources))
-        return _with(series, kind="unknown", unique=None)
-    return UNKNOWN
-
-
-for _name in [*(key.removeprefix("str.") for key in _TEXT_METHODS), *_TEXT_TO_TEXT]:
-    METHODS[Series, f"str.{_name}"] = _accessor_result
-for _name in ("split", "rsplit", "findall", "extract", "get", "join", "partition", "get_dummies"):
-    METHODS[Series, f"str.{_name}"] = _accessor_result
+    if name in ("extract", "get_dummies") or constant(call.kwargs.get("expand"), False) is True:
+        return Frame({}, complete=False, rows=series.rows, rest=Cells("unknown", sources=series.cells.sources))
+    return _with(series, kind="unknown", unique=None)
 
 
 def accessor_attribute(series: Series, name: str) -> Value | None:
@@ -375,7 +310,9 @@ def accessor_attribute(series: Series, name: str) -> Value | None:
 # Groups
 
 
-@methods(GroupBy, "mean", "sum", "median", "std", "min", "max", "count", "first", "last", "nunique", "size", "var")
+@MODELS.method(
+    GroupBy, "mean", "sum", "median", "std", "min", "max", "count", "first", "last", "nunique", "size", "var"
+)
 def _aggregate(call: Call, group: GroupBy) -> Value:
     name = call.callee
     wanted = group.selected or tuple(k for k in group.frame.columns if k not in group.keys)
@@ -394,7 +331,7 @@ def _aggregate(call: Call, group: GroupBy) -> Value:
     return Frame(cells, complete=complete, index=key)
 
 
-@methods(GroupBy, "transform")
+@MODELS.method(GroupBy, "transform")
 def _transform(call: Call, group: GroupBy) -> Value:
     if group.single and group.selected:
         cells = group.frame.columns.get(group.selected[0], Cells())
@@ -404,6 +341,6 @@ def _transform(call: Call, group: GroupBy) -> Value:
     return UNKNOWN
 
 
-@methods(GroupBy, "ngroup", "cumcount")
+@MODELS.method(GroupBy, "ngroup", "cumcount")
 def _numbers(call: Call, group: GroupBy) -> Value:
     return Series(Cells("int", missing=False, fractional=False), group.frame.rows, None)

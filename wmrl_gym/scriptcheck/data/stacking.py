@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from wmrl_gym.scriptcheck.calls import Call, models
 from wmrl_gym.scriptcheck.cells import Cells, merge_cells
 from wmrl_gym.scriptcheck.data.arrays import as_array
 from wmrl_gym.scriptcheck.faults import api_fault, shape_fault
-from wmrl_gym.scriptcheck.values import UNKNOWN, Array, Const, Items, Value, constant
+from wmrl_gym.scriptcheck.models import Call, Models
+from wmrl_gym.scriptcheck.values.data import Array
+from wmrl_gym.scriptcheck.values.objects import Items, constant
+from wmrl_gym.scriptcheck.values.scalars import UNKNOWN, Const, Value
 
-if TYPE_CHECKING:
-    pass
+MODELS = Models()
 
 
-@models(
+@MODELS.function(
     "numpy.hstack",
     "numpy.vstack",
     "numpy.concatenate",
@@ -90,7 +89,7 @@ def _require_stackable(shapes: list[tuple[int | None, ...]], axis: int) -> None:
                 raise shape_fault(message)
 
 
-@models("numpy.stack")
+@MODELS.function("numpy.stack")
 def _np_stack(call: Call) -> Value:
     source = call.first()
     parts = call.interpreter.elements(source) if source is not None else None

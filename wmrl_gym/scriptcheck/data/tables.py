@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wmrl_gym.scriptcheck import cost
-from wmrl_gym.scriptcheck.calls import Call, models
 from wmrl_gym.scriptcheck.cells import Cells
 from wmrl_gym.scriptcheck.faults import data_fault
 from wmrl_gym.scriptcheck.inventory import Column, DataFile
 from wmrl_gym.scriptcheck.language.paths import absolute, path_text, require_file
-from wmrl_gym.scriptcheck.values import Frame, Value, constant, constant_list
+from wmrl_gym.scriptcheck.models import Call, Models
+from wmrl_gym.scriptcheck.values.data import Frame
+from wmrl_gym.scriptcheck.values.objects import constant, constant_list
+from wmrl_gym.scriptcheck.values.scalars import Value
 
-if TYPE_CHECKING:
-    pass
+MODELS = Models()
 
 
 def column_cells(column: Column, file: DataFile) -> Cells:
@@ -56,7 +57,7 @@ def frame_of(file: DataFile) -> Frame:
     return Frame(dict(_table(file)), rows=file.rows, origin=file.path)
 
 
-@models("pandas.read_csv", "pandas.read_table", "pandas.read_parquet")
+@MODELS.function("read_csv", "read_table", "read_parquet", of="pandas")
 def _read_csv(call: Call) -> Value:
     import pandas as pd
 
@@ -98,8 +99,8 @@ _HARMLESS = {
 def _with_options(call: Call, frame: Frame) -> Value:
     """Follow ``usecols``, ``index_col``, ``nrows`` and the like."""
     separator = call.constant("sep", call.constant("delimiter", None))
-    if isinstance(separator, str) and separator not in (",",) and (frame.origin or "").endswith(".csv"):
-        joined = separator.join(frame.columns) if separator != "," else None
+    if isinstance(separator, str) and separator != "," and (frame.origin or "").endswith(".csv"):
+        joined = separator.join(frame.columns)
         return Frame({",".join(frame.columns): Cells("str")} if joined else {}, rows=frame.rows)
     for option in set(call.bound) - _HARMLESS - {"sep", "delimiter"}:
         value = call.bound[option]
@@ -113,15 +114,10 @@ def _with_options(call: Call, frame: Frame) -> Value:
             frame.rows = min(frame.rows, limit) if known else None  # type: ignore[type-var]
         elif option == "parse_dates":
             frame = _parse_dates(frame, value)
-        elif option in ("header", "names", "skiprows", "squeeze", "dtype", "converters", "chunksize", "na_values"):
-            if option in ("dtype", "na_values"):
-                frame = Frame(
-                    {k: Cells(sources=c.sources) for k, c in frame.columns.items()},
-                    rows=frame.rows,
-                    origin=frame.origin,
-                )
-            else:
-                return Frame({}, complete=False)
+        elif option in ("dtype", "na_values"):
+            frame = Frame(frame.blurred(), rows=frame.rows, origin=frame.origin)
+        elif option in ("header", "names", "skiprows", "squeeze", "converters", "chunksize"):
+            return Frame({}, complete=False)
     return frame
 
 

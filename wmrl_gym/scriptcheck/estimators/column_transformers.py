@@ -5,34 +5,25 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from wmrl_gym.scriptcheck.calls import Call, models
 from wmrl_gym.scriptcheck.cells import Cells, merge_cells
 from wmrl_gym.scriptcheck.data.dtypes import dtype_names, dtype_selected
 from wmrl_gym.scriptcheck.data.frames import select
 from wmrl_gym.scriptcheck.estimators.estimators import estimator_class
 from wmrl_gym.scriptcheck.estimators.features import features_of
-from wmrl_gym.scriptcheck.estimators.fitting import fit, fitter, transform, transformer
+from wmrl_gym.scriptcheck.estimators.fitting import fit, transform
 from wmrl_gym.scriptcheck.estimators.pipelines import step_name
-from wmrl_gym.scriptcheck.faults import api_fault, data_fault, shape_fault
+from wmrl_gym.scriptcheck.faults import Fault, api_fault, data_fault, shape_fault
 from wmrl_gym.scriptcheck.language.operators import type_name
-from wmrl_gym.scriptcheck.values import (
-    MISSING,
-    UNKNOWN,
-    Array,
-    Const,
-    Estimator,
-    Fit,
-    Frame,
-    Instance,
-    Items,
-    Series,
-    Value,
-    constant,
-    constant_list,
-)
+from wmrl_gym.scriptcheck.models import Call, Models
+from wmrl_gym.scriptcheck.values.data import Array, Frame, Series
+from wmrl_gym.scriptcheck.values.estimators import Estimator, Fit
+from wmrl_gym.scriptcheck.values.objects import Instance, Items, constant, constant_list
+from wmrl_gym.scriptcheck.values.scalars import MISSING, UNKNOWN, Const, Value
+
+MODELS = Models()
 
 
-@models("sklearn.compose.make_column_transformer")
+@MODELS.function("sklearn.compose.make_column_transformer")
 def _make_column_transformer(call: Call) -> Value:
     from sklearn.compose import ColumnTransformer
 
@@ -42,14 +33,17 @@ def _make_column_transformer(call: Call) -> Value:
             return Estimator(ColumnTransformer, {}, known=False)
         part, columns = arg.items
         if isinstance(part, Items):
-            name = type_name(part)
-            message = (
-                "All estimators should implement fit and transform, or can be 'drop' or 'passthrough' specifiers. "
-                f"'{constant_list(part)}' (type <class '{name}'>) doesn't."
-            )
-            raise api_fault(message, "TypeError", second="ValueError")
+            raise _no_transformer(constant_list(part), type_name(part))
         triples.append(Items("tuple", [Const(f"{step_name(part)}-{position}"), part, columns]))
     return Estimator(ColumnTransformer, {"transformers": Items("list", triples), **call.kwargs})
+
+
+def _no_transformer(part: Any, kind: str | None) -> Fault:
+    message = (
+        "All estimators should implement fit and transform, or can be 'drop' or 'passthrough' specifiers. "
+        f"'{part}' (type <class '{kind}'>) doesn't."
+    )
+    return api_fault(message, "TypeError", second="ValueError")
 
 
 def _columns_wanted(frame: Frame, wanted: Value) -> list[Any] | str | None:
@@ -72,7 +66,7 @@ def _columns_wanted(frame: Frame, wanted: Value) -> list[Any] | str | None:
     return names
 
 
-@fitter("ColumnTransformer")
+@MODELS.fitter("ColumnTransformer")
 def _fit_columns(call: Call, estimator: Estimator, data: Value | None, target: Value | None) -> None:
     triples = estimator.params.get("transformers")
     estimator.fit = Fit(is_frame=isinstance(data, Frame))
@@ -101,11 +95,7 @@ def _fit_part(
     name, part, wanted = str(constant(parts[0], "?")), parts[1], parts[2]
     made = estimator_class(part)
     if made is not None:
-        message = (
-            "All estimators should implement fit and transform, or can be 'drop' or 'passthrough' specifiers. "
-            f"'{made.__name__}' (type <class 'type'>) doesn't."
-        )
-        raise api_fault(message, "TypeError", second="ValueError")
+        raise _no_transformer(made.__name__, "type")
     assert estimator.fit is not None
     if isinstance(data, Array) and data.sparse is False:
         names = constant_list(wanted) or [constant(wanted)]
@@ -121,10 +111,7 @@ def _fit_part(
         return set()
     lost = [c for c in ([columns] if isinstance(columns, str) else columns) if c is not MISSING and data.lacks(c)]
     if lost:
-        shown = "{" + ", ".join(sorted(map(repr, lost))) + "}"
-        raise data_fault(
-            f"Some column names are not columns of the dataframe: {shown}", "ValueError", second="KeyError"
-        )
+        raise _lost_columns("Some column names are not columns of the dataframe", lost)
     if isinstance(part, Estimator) and columns:
         fit(call, part, _taken(data, columns), target)
     return {columns} if isinstance(columns, str) else set(columns)
@@ -136,7 +123,7 @@ def _taken(frame: Frame, columns: list[Any] | str) -> Value:
     return select(frame, columns)
 
 
-@transformer("ColumnTransformer")
+@MODELS.transformer("ColumnTransformer")
 def _transform_columns(call: Call, estimator: Estimator, data: Value | None, just_fitted: bool) -> Value:
     fitted = estimator.fit
     triples = estimator.params.get("transformers")
@@ -166,8 +153,12 @@ def _require_columns(estimator: Estimator, fitted: Fit, data: Frame) -> None:
         used |= {columns} if isinstance(columns, str) else set(columns or [])
     lost = [c for c in used if isinstance(c, str) and data.lacks(c)]
     if lost:
-        shown = "{" + ", ".join(sorted(map(repr, lost))) + "}"
-        raise data_fault(f"columns are missing: {shown}", "ValueError", second="KeyError")
+        raise _lost_columns("columns are missing", lost)
+
+
+def _lost_columns(problem: str, lost: list[Any]) -> Fault:
+    shown = "{" + ", ".join(sorted(map(repr, lost))) + "}"
+    return data_fault(f"{problem}: {shown}", "ValueError", second="KeyError")
 
 
 def _transform_part(call: Call, fitted: Fit, parts: list[Value], data: Frame, just_fitted: bool) -> Array | None:

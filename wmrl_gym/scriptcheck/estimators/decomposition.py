@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from wmrl_gym.scriptcheck import cost
-from wmrl_gym.scriptcheck.calls import Call
 from wmrl_gym.scriptcheck.estimators.features import Features, check_features, features_of
-from wmrl_gym.scriptcheck.estimators.fitting import fitter, remember, transformer
+from wmrl_gym.scriptcheck.estimators.fitting import remember
 from wmrl_gym.scriptcheck.estimators.transformers import array_like, checked_features
 from wmrl_gym.scriptcheck.faults import shape_fault
-from wmrl_gym.scriptcheck.values import UNKNOWN, Estimator, Real, Value, constant
+from wmrl_gym.scriptcheck.models import Call, Models
+from wmrl_gym.scriptcheck.values.estimators import Estimator
+from wmrl_gym.scriptcheck.values.objects import Real, constant
+from wmrl_gym.scriptcheck.values.scalars import UNKNOWN, Value
 
-if TYPE_CHECKING:
-    pass
+MODELS = Models()
 
 
-@transformer(
+@MODELS.transformer(
     "PCA",
     "TruncatedSVD",
     "NMF",
@@ -44,9 +44,8 @@ def _decompose(call: Call, estimator: Estimator, data: Value | None, just_fitted
     return array_like(features, cells, width)
 
 
-@fitter("PCA")
+@MODELS.fitter("PCA")
 def _fit_pca(call: Call, estimator: Estimator, data: Value | None, target: Value | None) -> None:
-
     features = features_of(call.interpreter, data)
     if features is not None:
         check_features(features, estimator.cls)
@@ -73,7 +72,7 @@ def _require_components(estimator: Estimator, wanted: int, features: Features) -
         raise shape_fault(message, second="InvalidParameterError")
 
 
-@transformer("PolynomialFeatures")
+@MODELS.transformer("PolynomialFeatures")
 def _polynomial(call: Call, estimator: Estimator, data: Value | None, just_fitted: bool) -> Value:
     features = checked_features(call, estimator, data, just_fitted)
     if features is None:
@@ -90,7 +89,7 @@ def _polynomial(call: Call, estimator: Estimator, data: Value | None, just_fitte
     return array_like(features, cells, width, sparse=features.sparse)
 
 
-@transformer("SelectKBest", "SelectPercentile", "SelectFromModel", "RFE", "RFECV", "GenericUnivariateSelect")
+@MODELS.transformer("SelectKBest", "SelectPercentile", "SelectFromModel", "RFE", "RFECV", "GenericUnivariateSelect")
 def _selected(call: Call, estimator: Estimator, data: Value | None, just_fitted: bool) -> Value:
     features = features_of(call.interpreter, data)
     if features is None:
@@ -104,9 +103,8 @@ def _selected(call: Call, estimator: Estimator, data: Value | None, just_fitted:
     return array_like(features, cells, width, sparse=features.sparse)
 
 
-@fitter("SelectKBest", "SelectPercentile")
+@MODELS.fitter("SelectKBest", "SelectPercentile")
 def _fit_selection(call: Call, estimator: Estimator, data: Value | None, target: Value | None) -> None:
-
     features = features_of(call.interpreter, data)
     score = estimator.params.get("score_func")
     if features is not None:
@@ -122,7 +120,7 @@ def _fit_selection(call: Call, estimator: Estimator, data: Value | None, target:
     remember(estimator, features, None)
 
 
-@transformer(
+@MODELS.transformer(
     "KBinsDiscretizer",
     "SplineTransformer",
     "Nystroem",

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 from wmrl_gym.scriptcheck import cost
-from wmrl_gym.scriptcheck.calls import Call
 from wmrl_gym.scriptcheck.cells import Cells
 from wmrl_gym.scriptcheck.estimators.features import (
     Features,
@@ -15,13 +13,16 @@ from wmrl_gym.scriptcheck.estimators.features import (
     features_of,
     target_of,
 )
-from wmrl_gym.scriptcheck.estimators.fitting import fitter, next_basis, remember, transformer
+from wmrl_gym.scriptcheck.estimators.fitting import next_basis, remember
 from wmrl_gym.scriptcheck.estimators.transformers import array_like
 from wmrl_gym.scriptcheck.faults import shape_fault
-from wmrl_gym.scriptcheck.values import UNKNOWN, Array, Estimator, Value, constant
+from wmrl_gym.scriptcheck.models import Call, Models
+from wmrl_gym.scriptcheck.values.data import Array
+from wmrl_gym.scriptcheck.values.estimators import Estimator
+from wmrl_gym.scriptcheck.values.objects import constant
+from wmrl_gym.scriptcheck.values.scalars import UNKNOWN, Value
 
-if TYPE_CHECKING:
-    pass
+MODELS = Models()
 
 
 def _categories(features: Features) -> int | None:
@@ -31,7 +32,7 @@ def _categories(features: Features) -> int | None:
     return sum(counts)  # type: ignore[arg-type]
 
 
-@fitter("OneHotEncoder", "OrdinalEncoder", "TargetEncoder")
+@MODELS.fitter("OneHotEncoder", "OrdinalEncoder", "TargetEncoder")
 def _fit_encoder(call: Call, estimator: Estimator, data: Value | None, target: Value | None) -> None:
     features = features_of(call.interpreter, data)
     if features is not None:
@@ -44,7 +45,7 @@ def _fit_encoder(call: Call, estimator: Estimator, data: Value | None, target: V
         estimator.fit.basis = next_basis()
 
 
-@transformer("OneHotEncoder")
+@MODELS.transformer("OneHotEncoder")
 def _one_hot(call: Call, estimator: Estimator, data: Value | None, just_fitted: bool) -> Value:
     features = _encoder_input(call, estimator, data, just_fitted)
     if features is None or estimator.fit is None:
@@ -66,7 +67,7 @@ def _one_hot(call: Call, estimator: Estimator, data: Value | None, just_fitted: 
     return array_like(features, cells, width, sparse=sparse, basis=estimator.fit.basis, density=density)
 
 
-@transformer("OrdinalEncoder", "TargetEncoder")
+@MODELS.transformer("OrdinalEncoder", "TargetEncoder")
 def _ordinal(call: Call, estimator: Estimator, data: Value | None, just_fitted: bool) -> Value:
     features = _encoder_input(call, estimator, data, just_fitted)
     if features is None:
@@ -109,7 +110,7 @@ def new_values(before: Cells, now: Cells, rows_before: int | None, rows_now: int
     return rows_before is not None and before.unique > 0.3 * rows_before and now.unique > 5
 
 
-@fitter("LabelEncoder", "LabelBinarizer")
+@MODELS.fitter("LabelEncoder", "LabelBinarizer")
 def _fit_labels(call: Call, estimator: Estimator, data: Value | None, target: Value | None) -> None:
     described = target_of(call.interpreter, data)
     if described is not None and described.outputs is not None and described.outputs > 1:
@@ -120,7 +121,7 @@ def _fit_labels(call: Call, estimator: Estimator, data: Value | None, target: Va
         estimator.fit.rows = described.rows
 
 
-@transformer("LabelEncoder")
+@MODELS.transformer("LabelEncoder")
 def _labels(call: Call, estimator: Estimator, data: Value | None, just_fitted: bool) -> Value:
     described = target_of(call.interpreter, data)
     if described is None:

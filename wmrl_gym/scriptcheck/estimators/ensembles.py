@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 
-from wmrl_gym.scriptcheck.calls import Call
 from wmrl_gym.scriptcheck.estimators.estimators import estimator_class, steps_of, unavailable
 from wmrl_gym.scriptcheck.estimators.features import features_of, target_of
 from wmrl_gym.scriptcheck.estimators.fitting import (
     fit,
     fit_plainly,
-    fitter,
     predict,
     predictions,
-    predictor,
     remember,
 )
 from wmrl_gym.scriptcheck.faults import api_fault
-from wmrl_gym.scriptcheck.values import UNKNOWN, Estimator, Fit, Frame, Items, Series, Value
+from wmrl_gym.scriptcheck.models import Call, Models
+from wmrl_gym.scriptcheck.values.data import Frame, Series
+from wmrl_gym.scriptcheck.values.estimators import Estimator, Fit
+from wmrl_gym.scriptcheck.values.objects import Items
+from wmrl_gym.scriptcheck.values.scalars import UNKNOWN, Value
+
+MODELS = Models()
 
 
 def _members(estimator: Estimator) -> list[Value] | None:
@@ -41,7 +44,7 @@ _WRAPPERS = {
 }
 
 
-@fitter("VotingClassifier", "VotingRegressor", "StackingClassifier", "StackingRegressor", *_WRAPPERS)
+@MODELS.fitter("VotingClassifier", "VotingRegressor", "StackingClassifier", "StackingRegressor", *_WRAPPERS)
 def _fit_members(call: Call, estimator: Estimator, data: Value | None, target: Value | None) -> None:
     own = estimator.cls.__name__
     members = [estimator.params.get("estimator", UNKNOWN)] if own in _WRAPPERS else _members(estimator)
@@ -76,7 +79,7 @@ def _column_target(own: str, target: Value | None) -> Value | None:
     return target
 
 
-@predictor("VotingClassifier", "VotingRegressor", "StackingClassifier", "StackingRegressor", *_WRAPPERS)
+@MODELS.predictor("VotingClassifier", "VotingRegressor", "StackingClassifier", "StackingRegressor", *_WRAPPERS)
 def _predict_members(call: Call, estimator: Estimator, data: Value | None, method: str) -> Value:
     members = [m for m in (estimator.fit.parts.values() if estimator.fit else []) if isinstance(m, Estimator)]
     soft = method == "predict_proba" and estimator.cls.__name__.startswith(("Voting", "Stacking"))
@@ -86,13 +89,10 @@ def _predict_members(call: Call, estimator: Estimator, data: Value | None, metho
             raise api_fault(lacking, "AttributeError")
         predict(call, member, data, "predict")
     features = features_of(call.interpreter, data)
-    result = predictions(estimator, features, method)
-    if features is None:
-        return result
-    return result
+    return predictions(estimator, features, method)
 
 
-@fitter("BaggingClassifier", "BaggingRegressor", "AdaBoostClassifier", "AdaBoostRegressor")
+@MODELS.fitter("BaggingClassifier", "BaggingRegressor", "AdaBoostClassifier", "AdaBoostRegressor")
 def _fit_homogeneous(call: Call, estimator: Estimator, data: Value | None, target: Value | None) -> None:
     """Bagging and boosting of a given estimator: checked as the inner one, costed as many of it."""
     inner = estimator.params.get("estimator")
@@ -105,7 +105,7 @@ def _fit_homogeneous(call: Call, estimator: Estimator, data: Value | None, targe
     remember(estimator, features_of(call.interpreter, data), target_of(call.interpreter, target))
 
 
-@fitter("TransformedTargetRegressor")
+@MODELS.fitter("TransformedTargetRegressor")
 def _fit_transformed(call: Call, estimator: Estimator, data: Value | None, target: Value | None) -> None:
     inner = estimator.params.get("regressor")
     if isinstance(inner, Estimator):

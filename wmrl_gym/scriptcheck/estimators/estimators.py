@@ -7,33 +7,18 @@ import inspect
 from typing import Any
 
 from wmrl_gym.scriptcheck import installed
-from wmrl_gym.scriptcheck.calls import (
-    ATTRIBUTES,
-    METHODS,
-    SUBSCRIPTS,
-    Call,
-    MethodModel,
-    callable_name,
-)
+from wmrl_gym.scriptcheck.arguments import callable_name
 from wmrl_gym.scriptcheck.cells import Cells
-from wmrl_gym.scriptcheck.estimators.features import features_of, target_of
+from wmrl_gym.scriptcheck.estimators.features import check_lengths, features_of, target_of
 from wmrl_gym.scriptcheck.estimators.fitting import fit, predict, transform
-from wmrl_gym.scriptcheck.evaluator import Evaluator
-from wmrl_gym.scriptcheck.faults import Fault, api_fault, runtime_fault, shape_fault
-from wmrl_gym.scriptcheck.values import (
-    NONE,
-    UNKNOWN,
-    Array,
-    Bound,
-    Const,
-    Dict,
-    Estimator,
-    Items,
-    Real,
-    Scalar,
-    Value,
-    constant,
-)
+from wmrl_gym.scriptcheck.faults import Fault, api_fault, runtime_fault
+from wmrl_gym.scriptcheck.models import Call, Evaluator, Models
+from wmrl_gym.scriptcheck.values.data import Array
+from wmrl_gym.scriptcheck.values.estimators import Estimator
+from wmrl_gym.scriptcheck.values.objects import Bound, Dict, Items, Real, constant
+from wmrl_gym.scriptcheck.values.scalars import NONE, UNKNOWN, Const, Scalar, Value
+
+MODELS = Models()
 
 
 @functools.lru_cache(maxsize=2048)
@@ -58,6 +43,7 @@ def construct(call: Call, cls: type) -> Value:
 # Attributes
 
 
+@MODELS.attribute(Estimator)
 def _attribute(interpreter: Evaluator, estimator: Estimator, name: str) -> Value:
     if name in estimator.params:
         return estimator.params[name]
@@ -72,10 +58,7 @@ def _attribute(interpreter: Evaluator, estimator: Estimator, name: str) -> Value
     return _learned_attribute(estimator, name)
 
 
-ATTRIBUTES[Estimator] = _attribute
-SUBSCRIPTS[Estimator] = lambda interpreter, estimator, key: _subscript(interpreter, estimator, key)
-
-
+@MODELS.subscript(Estimator)
 def _subscript(interpreter: Evaluator, estimator: Estimator, key: Value) -> Value:
     if estimator.cls.__name__ == "Pipeline":
         steps = steps_of(estimator)
@@ -213,27 +196,15 @@ def not_fitted(estimator: Estimator) -> Fault:
 # Methods
 
 
-def method(*names: str) -> Any:
-    """Register a model of estimator methods; arguments are bound to the estimator's own signature."""
-
-    def register(model: MethodModel) -> MethodModel:
-        for name in names:
-
-            def bound(call: Call, estimator: Any, name: str = name) -> Value:
-                _bind(call, estimator, name)
-                return model(call, estimator)
-
-            METHODS[Estimator, name] = bound
-        return model
-
-    return register
-
-
-def _bind(call: Call, estimator: Estimator, name: str) -> None:
-    target = inspect.getattr_static(estimator.cls, name, None)
+def _bind(call: Call, estimator: Estimator) -> None:
+    """Bind a call of a method to the estimator's own signature."""
+    target = inspect.getattr_static(estimator.cls, call.callee, None)
     target = getattr(target, "fn", target)
     if inspect.isfunction(target):
         call.bind(target, method=True)
+
+
+method = functools.partial(MODELS.method, Estimator, bind=_bind)
 
 
 def _data(call: Call) -> Value | None:
@@ -290,9 +261,8 @@ def _score(call: Call, estimator: Estimator) -> Value:
         raise not_fitted(estimator)
     predict(call, estimator, _data(call), "predict")
     features, target = features_of(call.interpreter, _data(call)), target_of(call.interpreter, call.get("y"))
-    if features and target and None not in (features.rows, target.rows) and features.rows != target.rows:
-        message = f"Found input variables with inconsistent numbers of samples: [{target.rows}, {features.rows}]"
-        raise shape_fault(message)
+    if features and target:
+        check_lengths(target.rows, features.rows)
     return Scalar(Cells("float", missing=False))
 
 

@@ -8,19 +8,12 @@ from typing import Any
 
 from wmrl_gym.scriptcheck.cells import Cells
 from wmrl_gym.scriptcheck.data.arrays import as_array
-from wmrl_gym.scriptcheck.evaluator import Evaluator
 from wmrl_gym.scriptcheck.faults import Fault, shape_fault
-from wmrl_gym.scriptcheck.values import (
-    Array,
-    Estimator,
-    Fit,
-    Frame,
-    Items,
-    Scalar,
-    Series,
-    Unknown,
-    Value,
-)
+from wmrl_gym.scriptcheck.models import Evaluator
+from wmrl_gym.scriptcheck.values.data import Array, Frame, Series
+from wmrl_gym.scriptcheck.values.estimators import Estimator, Fit
+from wmrl_gym.scriptcheck.values.objects import Items
+from wmrl_gym.scriptcheck.values.scalars import Scalar, Unknown, Value
 
 
 @dataclasses.dataclass(eq=False)
@@ -134,31 +127,25 @@ def check_features(features: Features, cls: type) -> None:
     check_dimensions(features, cls)
     if features.sparse and not accepts.sparse and cls.__name__ != "StandardScaler":  # it depends on with_mean there
         message = (
-            "Sparse data was passed for X, but dense data is required. Use '.toarray()' to convert "
-            "to a dense numpy array."
+            "Sparse data was passed for X, but dense data is required. Use '.toarray()' to convert to a dense numpy "
+            "array."
         )
         raise shape_fault(message, "TypeError", second="ValueError")
     if not accepts.categorical:
         _check_numbers(features, cls)
-    if features.cells.missing and not accepts.allow_nan and _missing_for_certain(features):
+    if features.cells.missing and not accepts.allow_nan:
         raise missing_values(cls)
     if accepts.positive_only and features.cells.negative and not features.sparse:
         raise shape_fault(f"Negative values in data passed to {cls.__name__} (input X).")
-
-
-def _missing_for_certain(features: Features) -> bool:
-    return features.cells.missing is True
 
 
 def missing_values(cls: type) -> Fault:
     """The ValueError of NaN where it is not accepted."""
     message = (
         f"Input X contains NaN.\n{cls.__name__} does not accept missing values encoded as NaN natively. For supervised "
-        "learning, you might want to consider sklearn.ensemble.HistGradientBoostingClassifier and "
-        "Regressor which accept "
-        "missing values encoded as NaNs natively. Alternatively, it is possible to preprocess the "
-        "data, for instance by "
-        "using an imputer transformer in a pipeline or drop samples with missing values. See "
+        "learning, you might want to consider sklearn.ensemble.HistGradientBoostingClassifier and Regressor which "
+        "accept missing values encoded as NaNs natively. Alternatively, it is possible to preprocess the data, for "
+        "instance by using an imputer transformer in a pipeline or drop samples with missing values. See "
         "https://scikit-learn.org/stable/modules/impute.html You can find a list of all estimators that handle NaN "
         "values at the following page: https://scikit-learn.org/stable/modules/impute.html"
         "#estimators-that-handle-nan-values"
@@ -187,9 +174,8 @@ def check_dimensions(features: Features, cls: type) -> None:
         if text_in(features.cells):
             raise could_not_convert(features.cells)
         message = (
-            "Expected 2D array, got 1D array instead:\narray=[...].\nReshape your data either using "
-            "array.reshape(-1, 1) "
-            "if your data has a single feature or array.reshape(1, -1) if it contains a single sample."
+            "Expected 2D array, got 1D array instead:\narray=[...].\nReshape your data either using array.reshape(-1, "
+            "1) if your data has a single feature or array.reshape(1, -1) if it contains a single sample."
         )
         raise shape_fault(message, second="TypeError")
     if features.ndim == 0:
@@ -309,6 +295,23 @@ def target_of(interpreter: Evaluator, value: Value | None) -> Target | None:
     return None
 
 
+def check_lengths(one: int | None, other: int | None, second: str | None = None) -> None:
+    """Samples that belong together must be as many.
+
+    Args:
+        one: number of the first, None if unknown.
+        other: number of the second.
+        second: the second most likely exception.
+
+    Raises:
+        Fault: ValueError if they are not.
+    """
+    if one is not None and other is not None and one != other:
+        raise shape_fault(
+            f"Found input variables with inconsistent numbers of samples: [{one}, {other}]", second=second
+        )
+
+
 def check_target(target: Target, features: Features | None, estimator: Estimator) -> None:
     """What fitting refuses about y.
 
@@ -324,14 +327,12 @@ def check_target(target: Target, features: Features | None, estimator: Estimator
     if cells.missing and kind in ("regressor", "classifier") and not dummy:
         message = "Input y contains NaN." if cells.kind in ("float", "int") else "Input contains NaN"
         raise shape_fault(message, second="TypeError", reason="the target has missing values")
-    if features is not None and None not in (features.rows, target.rows) and features.rows != target.rows:
-        message = f"Found input variables with inconsistent numbers of samples: [{features.rows}, {target.rows}]"
-        raise shape_fault(message, second="IndexError")
+    if features is not None:
+        check_lengths(features.rows, target.rows, second="IndexError")
     if kind == "classifier" and cells.fractional and cells.kind == "float":
         message = (
-            "Unknown label type: continuous. Maybe you are trying to fit a classifier, which expects "
-            "discrete classes on "
-            "a regression target with continuous values."
+            "Unknown label type: continuous. Maybe you are trying to fit a classifier, which expects discrete classes "
+            "on a regression target with continuous values."
         )
         raise shape_fault(message, second="TypeError", reason="a classifier is fitted on a continuous target")
     _check_outputs(target, estimator, kind, found)

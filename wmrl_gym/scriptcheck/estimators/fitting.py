@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable
 
 from wmrl_gym.scriptcheck import cost
-from wmrl_gym.scriptcheck.calls import Call
 from wmrl_gym.scriptcheck.cells import Cells, Predictor
 from wmrl_gym.scriptcheck.estimators.features import (
     Features,
@@ -21,51 +19,10 @@ from wmrl_gym.scriptcheck.estimators.features import (
 )
 from wmrl_gym.scriptcheck.estimators.parameters import check_parameters
 from wmrl_gym.scriptcheck.faults import shape_fault
-from wmrl_gym.scriptcheck.values import UNKNOWN, Array, Estimator, Fit, Value
-
-Fitter = Callable[[Call, Estimator, "Value | None", "Value | None"], None]
-Transformer = Callable[[Call, Estimator, "Value | None", bool], Value]
-PredictorModel = Callable[[Call, Estimator, "Value | None", str], Value]
-
-FITTERS: dict[str, Fitter] = {}
-"""How composite estimators and those with a fit of their own are fitted, by class name."""
-
-TRANSFORMERS: dict[str, Transformer] = {}
-"""What ``transform`` returns, by class name."""
-
-PREDICTORS: dict[str, PredictorModel] = {}
-"""What ``predict`` and its kin return, where it is not the common case, by class name."""
-
-
-def fitter(*names: str) -> Callable[[Fitter], Fitter]:
-    """Register how these classes are fitted."""
-
-    def register(model: Fitter) -> Fitter:
-        FITTERS.update(dict.fromkeys(names, model))
-        return model
-
-    return register
-
-
-def transformer(*names: str) -> Callable[[Transformer], Transformer]:
-    """Register what these classes' ``transform`` returns."""
-
-    def register(model: Transformer) -> Transformer:
-        TRANSFORMERS.update(dict.fromkeys(names, model))
-        return model
-
-    return register
-
-
-def predictor(*names: str) -> Callable[[PredictorModel], PredictorModel]:
-    """Register what these classes' ``predict`` and its kin return."""
-
-    def register(model: PredictorModel) -> PredictorModel:
-        PREDICTORS.update(dict.fromkeys(names, model))
-        return model
-
-    return register
-
+from wmrl_gym.scriptcheck.models import Call
+from wmrl_gym.scriptcheck.values.data import Array
+from wmrl_gym.scriptcheck.values.estimators import Estimator, Fit
+from wmrl_gym.scriptcheck.values.scalars import UNKNOWN, Value
 
 _basis = itertools.count(1)
 
@@ -82,7 +39,7 @@ def fit(call: Call, estimator: Estimator, data: Value | None, target: Value | No
         Fault: whatever scikit-learn would raise about parameters, features or target.
     """
     check_parameters(estimator)
-    own = FITTERS.get(estimator.cls.__name__)
+    own = call.interpreter.models.fitters.get(estimator.cls.__name__)
     if own is not None:
         own(call, estimator, data, target)
         return
@@ -115,9 +72,8 @@ def _check_classes(estimator: Estimator, target: Target) -> None:
     classes = target.cells.unique
     if estimator.cls.__name__ == "LogisticRegression" and solver == "liblinear" and classes is not None and classes > 2:
         message = (
-            "The 'liblinear' solver does not support multiclass classification (n_classes >= 3). "
-            "Either use another solver "
-            "or wrap the estimator in a OneVsRestClassifier to keep applying a one-versus-rest scheme."
+            "The 'liblinear' solver does not support multiclass classification (n_classes >= 3). Either use another "
+            "solver or wrap the estimator in a OneVsRestClassifier to keep applying a one-versus-rest scheme."
         )
         raise shape_fault(message, second="InvalidParameterError")
     least = estimator.parameter("n_neighbors", None)
@@ -152,7 +108,7 @@ def transform(call: Call, estimator: Estimator, data: Value | None, just_fitted:
         data: what to transform.
         just_fitted: whether it was fitted on the very same data, which then needs no second check.
     """
-    own = TRANSFORMERS.get(estimator.cls.__name__)
+    own = call.interpreter.models.transformers.get(estimator.cls.__name__)
     if own is not None:
         return own(call, estimator, data, just_fitted)
     features = features_of(call.interpreter, data)
@@ -174,7 +130,7 @@ def check_again(features: Features, estimator: Estimator) -> None:
 
 def predict(call: Call, estimator: Estimator, data: Value | None, method: str) -> Value:
     """``estimator.predict(data)`` and its kin."""
-    own = PREDICTORS.get(estimator.cls.__name__)
+    own = call.interpreter.models.predictors.get(estimator.cls.__name__)
     if own is not None:
         return own(call, estimator, data, method)
     features = features_of(call.interpreter, data)

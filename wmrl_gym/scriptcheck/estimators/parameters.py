@@ -7,7 +7,9 @@ import re
 from typing import Any
 
 from wmrl_gym.scriptcheck.faults import Fault, api_fault
-from wmrl_gym.scriptcheck.values import MISSING, Dict, Estimator, Items, Value, constant
+from wmrl_gym.scriptcheck.values.estimators import Estimator
+from wmrl_gym.scriptcheck.values.objects import Dict, Items, constant
+from wmrl_gym.scriptcheck.values.scalars import MISSING, Value
 
 
 def check_parameters(estimator: Estimator) -> None:
@@ -26,9 +28,7 @@ def check_parameters(estimator: Estimator) -> None:
                 continue
             message = _violation(estimator.cls, name, type(plain).__name__, _frozen(plain))
             if message is not None:
-                raise api_fault(
-                    message, "InvalidParameterError", second="ValueError", bases=("ValueError", "TypeError")
-                )
+                raise invalid_parameter(message)
     _check_combinations(estimator)
 
 
@@ -48,32 +48,24 @@ def _frozen(value: Any) -> Any:
 
 @functools.lru_cache(maxsize=4096)
 def _violation(cls: type, name: str, type_name: str, value: Any) -> str | None:
-    from sklearn.utils._param_validation import InvalidParameterError, validate_parameter_constraints
-
     real = list(value) if type_name == "list" else {} if type_name == "dict" else value
-    try:
-        validate_parameter_constraints(
-            {name: cls._parameter_constraints[name]},  # type: ignore[attr-defined]
-            {name: real},
-            caller_name=cls.__name__,
-        )
-    except InvalidParameterError as error:
-        return sorted_choices(str(error))
-    except Exception:
-        return None
-    return None
+    return _refusal(cls._parameter_constraints[name], name, real, cls.__name__)  # type: ignore[attr-defined]
 
 
 @functools.lru_cache(maxsize=4096)
 def function_violation(function: Any, name: str, type_name: str, value: Any) -> str | None:
     """The message of a function's InvalidParameterError about one argument, None if it is accepted."""
-    from sklearn.utils._param_validation import InvalidParameterError, validate_parameter_constraints
-
     constraints = getattr(function, "_skl_parameter_constraints", {})
     if name not in constraints:
         return None
+    return _refusal(constraints[name], name, value, function.__qualname__)
+
+
+def _refusal(constraint: Any, name: str, value: Any, caller: str) -> str | None:
+    from sklearn.utils._param_validation import InvalidParameterError, validate_parameter_constraints
+
     try:
-        validate_parameter_constraints({name: constraints[name]}, {name: value}, caller_name=function.__qualname__)
+        validate_parameter_constraints({name: constraint}, {name: value}, caller_name=caller)
     except InvalidParameterError as error:
         return sorted_choices(str(error))
     except Exception:
@@ -82,7 +74,7 @@ def function_violation(function: Any, name: str, type_name: str, value: Any) -> 
 
 
 def invalid_parameter(message: str) -> Fault:
-    """The InvalidParameterError of a function's argument."""
+    """The InvalidParameterError of an argument."""
     return api_fault(message, "InvalidParameterError", second="ValueError", bases=("ValueError", "TypeError"))
 
 

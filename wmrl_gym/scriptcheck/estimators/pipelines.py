@@ -2,40 +2,31 @@
 
 from __future__ import annotations
 
-from wmrl_gym.scriptcheck.calls import Call, models
 from wmrl_gym.scriptcheck.cells import Cells, merge_cells
 from wmrl_gym.scriptcheck.estimators.estimators import estimator_class, steps_of
 from wmrl_gym.scriptcheck.estimators.features import features_of, target_of
 from wmrl_gym.scriptcheck.estimators.fitting import (
     fit,
-    fitter,
     predict,
-    predictor,
     remember,
     transform,
-    transformer,
 )
 from wmrl_gym.scriptcheck.faults import api_fault
 from wmrl_gym.scriptcheck.language.operators import type_name
-from wmrl_gym.scriptcheck.values import (
-    MISSING,
-    UNKNOWN,
-    Array,
-    Const,
-    Dict,
-    Estimator,
-    Fit,
-    Items,
-    Value,
-    constant,
-)
+from wmrl_gym.scriptcheck.models import Call, Models
+from wmrl_gym.scriptcheck.values.data import Array
+from wmrl_gym.scriptcheck.values.estimators import Estimator, Fit
+from wmrl_gym.scriptcheck.values.objects import Dict, Items, constant
+from wmrl_gym.scriptcheck.values.scalars import MISSING, UNKNOWN, Const, Value
+
+MODELS = Models()
 
 _SKIPPED = ("passthrough", "drop", None)
 
 # Making
 
 
-@models("sklearn.pipeline.make_pipeline", "sklearn.pipeline.make_union")
+@MODELS.function("make_pipeline", "make_union", of="sklearn.pipeline")
 def _make_pipeline(call: Call) -> Value:
     import sklearn.pipeline as module
 
@@ -105,16 +96,14 @@ def _transforms(part: Estimator) -> bool:
     return hasattr(part.cls, "transform") or hasattr(part.cls, "fit_transform")
 
 
-@fitter("Pipeline")
+@MODELS.fitter("Pipeline")
 def _fit_pipeline(call: Call, pipeline: Estimator, data: Value | None, target: Value | None) -> None:
     for keyword in call.kwargs:
         if keyword not in ("X", "y") and "__" not in keyword and call.callee == "fit":
             message = (
-                f"Pipeline.fit does not accept the {keyword} parameter. You can pass parameters to "
-                "specific steps of your "
-                "pipeline using the stepname__parameter format, e.g. `Pipeline.fit(X, y, "
-                f"logisticregression__{keyword}="
-                f"{keyword})`."
+                f"Pipeline.fit does not accept the {keyword} parameter. You can pass parameters to specific steps of "
+                "your pipeline using the stepname__parameter format, e.g. `Pipeline.fit(X, y, "
+                f"logisticregression__{keyword}={keyword})`."
             )
             raise api_fault(message, "ValueError", second="TypeError")
     steps = _checked_steps(pipeline)
@@ -148,7 +137,7 @@ def _pipeline_features(call: Call, pipeline: Estimator, data: Value | None) -> V
     return current
 
 
-@predictor("Pipeline")
+@MODELS.predictor("Pipeline")
 def _predict_pipeline(call: Call, pipeline: Estimator, data: Value | None, method: str) -> Value:
     steps = steps_of(pipeline)
     last = steps[-1][1] if steps else None
@@ -157,7 +146,7 @@ def _predict_pipeline(call: Call, pipeline: Estimator, data: Value | None, metho
     return predict(call, last, _pipeline_features(call, pipeline, data), method)
 
 
-@transformer("Pipeline")
+@MODELS.transformer("Pipeline")
 def _transform_pipeline(call: Call, pipeline: Estimator, data: Value | None, just_fitted: bool) -> Value:
     steps = steps_of(pipeline)
     if steps is None:
@@ -172,10 +161,10 @@ def _transform_pipeline(call: Call, pipeline: Estimator, data: Value | None, jus
     return current or UNKNOWN
 
 
-# Columns
+# Unions
 
 
-@fitter("FeatureUnion")
+@MODELS.fitter("FeatureUnion")
 def _fit_union(call: Call, estimator: Estimator, data: Value | None, target: Value | None) -> None:
     for _, part in steps_of(estimator) or []:
         if isinstance(part, Estimator):
@@ -183,7 +172,7 @@ def _fit_union(call: Call, estimator: Estimator, data: Value | None, target: Val
     remember(estimator, features_of(call.interpreter, data), None)
 
 
-@transformer("FeatureUnion")
+@MODELS.transformer("FeatureUnion")
 def _transform_union(call: Call, estimator: Estimator, data: Value | None, just_fitted: bool) -> Value:
     outputs: list[Array] = []
     rows = features_of(call.interpreter, data)

@@ -7,24 +7,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from wmrl_gym.scriptcheck import installed
-from wmrl_gym.scriptcheck.calls import Call
 from wmrl_gym.scriptcheck.estimators.estimators import estimator_class, steps_of
-from wmrl_gym.scriptcheck.estimators.fitting import fit, fitter, predict, predictor
+from wmrl_gym.scriptcheck.estimators.fitting import fit, predict
+from wmrl_gym.scriptcheck.estimators.parameters import invalid_parameter
 from wmrl_gym.scriptcheck.faults import Fault, api_fault, runtime_fault
-from wmrl_gym.scriptcheck.values import (
-    MISSING,
-    UNKNOWN,
-    Array,
-    Dict,
-    Estimator,
-    Fit,
-    Instance,
-    Items,
-    Unknown,
-    Value,
-    constant,
-)
+from wmrl_gym.scriptcheck.models import Call, Models
+from wmrl_gym.scriptcheck.values.data import Array
+from wmrl_gym.scriptcheck.values.estimators import Estimator, Fit
+from wmrl_gym.scriptcheck.values.objects import Dict, Instance, Items, constant
+from wmrl_gym.scriptcheck.values.scalars import MISSING, UNKNOWN, Unknown, Value
 from wmrl_gym.scriptcheck.verdicts import Check
+
+MODELS = Models()
 
 
 @contextmanager
@@ -38,11 +32,9 @@ def all_fits(folds: int | None) -> Iterator[None]:
         count = folds or 5
         rule = "-" * 80
         message = (
-            f"\nAll the {count} fits failed.\nIt is very likely that your model is "
-            "misconfigured.\nYou can try to debug the "
-            "error by setting error_score='raise'.\n\nBelow are more details about the "
-            f"failures:\n{rule}\n{count} fits "
-            f"failed with the following error:\n{fault.exception}: {fault.message}\n"
+            f"\nAll the {count} fits failed.\nIt is very likely that your model is misconfigured.\nYou can try to "
+            f"debug the error by setting error_score='raise'.\n\nBelow are more details about the failures:\n{rule}\n"
+            f"{count} fits failed with the following error:\n{fault.exception}: {fault.message}\n"
         )
         raise Fault(fault.check, "ValueError", message, second=fault.exception, reason=fault.reason) from None
 
@@ -57,7 +49,7 @@ def folds_of(value: Value | None) -> int | None:
     return 5
 
 
-@fitter("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV")
+@MODELS.fitter("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV")
 def _fit_search(call: Call, search: Estimator, data: Value | None, target: Value | None) -> None:
     inner = search.params.get("estimator")
     made = estimator_class(inner) if inner is not None else None
@@ -104,9 +96,8 @@ def _check_grid(inner: Estimator, grid: Value | None, search: Estimator) -> int 
         single = constant(values, MISSING)
         if single is not MISSING and not isinstance(single, tuple):
             message = (
-                f"Parameter grid for parameter '{name}' needs to be a list or a numpy array, but got "
-                f"{single!r} (of type "
-                f"{type(single).__name__}) instead. Single values need to be wrapped in a list with one element."
+                f"Parameter grid for parameter '{name}' needs to be a list or a numpy array, but got {single!r} (of "
+                f"type {type(single).__name__}) instead. Single values need to be wrapped in a list with one element."
             )
             raise api_fault(message, "TypeError", second="ValueError")
         count *= len(values.items) if isinstance(values, Items) and values.items is not None else 3
@@ -123,10 +114,10 @@ def check_scoring(value: Value | None) -> None:
     name = constant(value, None)
     if isinstance(name, str) and name not in get_scorer_names():
         message = f"The 'scoring' parameter must be a str among the scorer names. Got '{name}' instead."
-        raise api_fault(message, "InvalidParameterError", second="ValueError", bases=("ValueError", "TypeError"))
+        raise invalid_parameter(message)
 
 
-@predictor("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "TransformedTargetRegressor")
+@MODELS.predictor("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "TransformedTargetRegressor")
 def _predict_search(call: Call, search: Estimator, data: Value | None, method: str) -> Value:
     best = search.fit.parts.get("best") if search.fit is not None else None
     if not isinstance(best, Estimator):

@@ -7,28 +7,19 @@ import inspect
 import math
 from typing import Any
 
-from wmrl_gym.scriptcheck.calls import FUNCTIONS, Call, methods, models
 from wmrl_gym.scriptcheck.cells import Cells
 from wmrl_gym.scriptcheck.data.frames import few_rows, part_of
-from wmrl_gym.scriptcheck.estimators.features import features_of, target_of
+from wmrl_gym.scriptcheck.estimators.features import check_lengths, features_of, target_of
 from wmrl_gym.scriptcheck.estimators.fitting import fit, predictions
 from wmrl_gym.scriptcheck.estimators.parameters import function_violation, invalid_parameter
 from wmrl_gym.scriptcheck.estimators.searches import all_fits, check_scoring, folds_of, require_estimator
 from wmrl_gym.scriptcheck.faults import api_fault, shape_fault
-from wmrl_gym.scriptcheck.values import (
-    MISSING,
-    NONE,
-    UNKNOWN,
-    Array,
-    Const,
-    Frame,
-    Instance,
-    Items,
-    Scalar,
-    Series,
-    Value,
-    constant,
-)
+from wmrl_gym.scriptcheck.models import Call, Models
+from wmrl_gym.scriptcheck.values.data import Array, Frame, Series
+from wmrl_gym.scriptcheck.values.objects import Instance, Items, constant
+from wmrl_gym.scriptcheck.values.scalars import MISSING, NONE, UNKNOWN, Const, Scalar, Value
+
+MODELS = Models()
 
 
 def check_function(call: Call, function: Any) -> None:
@@ -46,7 +37,7 @@ def check_function(call: Call, function: Any) -> None:
                 raise invalid_parameter(message)
 
 
-@models("sklearn.model_selection.train_test_split")
+@MODELS.function("sklearn.model_selection.train_test_split")
 def _train_test_split(call: Call) -> Value:
     from sklearn.model_selection import train_test_split
 
@@ -100,11 +91,7 @@ def _portion(value: Value, rows: int | None) -> Value:
     return UNKNOWN
 
 
-@models(
-    "sklearn.model_selection.cross_val_score",
-    "sklearn.model_selection.cross_validate",
-    "sklearn.model_selection.cross_val_predict",
-)
+@MODELS.function("cross_val_score", "cross_validate", "cross_val_predict", of="sklearn.model_selection")
 def _cross_validation(call: Call) -> Value:
     import sklearn.model_selection as module
 
@@ -114,9 +101,8 @@ def _cross_validation(call: Call) -> Value:
     folds = folds_of(call.get("cv"))
     features = features_of(call.interpreter, call.get("X"))
     target = target_of(call.interpreter, call.get("y"))
-    if features and target and None not in (features.rows, target.rows) and features.rows != target.rows:
-        message = f"Found input variables with inconsistent numbers of samples: [{features.rows}, {target.rows}]"
-        raise shape_fault(message)
+    if features and target:
+        check_lengths(features.rows, target.rows)
     if estimator is not None:
         twin = estimator.clone()
         with all_fits(folds), call.interpreter.repeated(folds):
@@ -129,7 +115,7 @@ def _cross_validation(call: Call) -> Value:
     return Array(Cells("float", missing=None), (folds,))
 
 
-@methods(Instance, "split")
+@MODELS.method(Instance, "split")
 def _split(call: Call, splitter: Instance) -> Value:
     if not splitter.cls.__module__.startswith("sklearn.model_selection"):
         return UNKNOWN
@@ -149,7 +135,7 @@ def _split(call: Call, splitter: Instance) -> Value:
 _SPLITTERS = ("KFold", "StratifiedKFold", "ShuffleSplit", "StratifiedShuffleSplit", "TimeSeriesSplit")
 
 
-@models(*(f"sklearn.model_selection.{name}" for name in _SPLITTERS))
+@MODELS.function(*_SPLITTERS, of="sklearn.model_selection")
 def _splitter(call: Call) -> Value:
     import sklearn.model_selection as module
 
@@ -165,9 +151,8 @@ def _splitter(call: Call) -> Value:
             raise api_fault(message, "ValueError")
         if call.constant("random_state", None) not in (None, MISSING) and call.constant("shuffle", False) is False:
             message = (
-                "Setting a random_state has no effect since shuffle is False. You should leave "
-                "random_state to its default "
-                "(None), or set shuffle=True."
+                "Setting a random_state has no effect since shuffle is False. You should leave random_state to its "
+                "default (None), or set shuffle=True."
             )
             raise api_fault(message, "ValueError")
     return Instance(cls, {"n_splits": Const(folds) if folds is not MISSING else UNKNOWN})
@@ -189,28 +174,18 @@ _NUMBER_METRICS = (
 _OTHER_METRICS = ("roc_auc_score", "log_loss", "average_precision_score", "confusion_matrix", "classification_report")
 
 
+@MODELS.function(*_LABEL_METRICS, *_NUMBER_METRICS, *_OTHER_METRICS, of="sklearn.metrics")
 def _metric(call: Call) -> Value:
     import sklearn.metrics as module
 
-    check_function(call, getattr(module, call.callee))
-    truth, guess = (target_of(call.interpreter, value) for value in _pair(call))
+    function = getattr(module, call.callee)
+    check_function(call, function)
+    first_two = list(inspect.signature(function).parameters)[:2]
+    truth, guess = (target_of(call.interpreter, call.get(name)) for name in first_two)
     if truth is not None and guess is not None:
-        if None not in (truth.rows, guess.rows) and truth.rows != guess.rows:
-            message = f"Found input variables with inconsistent numbers of samples: [{truth.rows}, {guess.rows}]"
-            raise shape_fault(message, second="TypeError")
+        check_lengths(truth.rows, guess.rows, second="TypeError")
         _check_kinds(call, truth.cells, guess.cells)
     return Scalar(Cells("float", missing=False))
-
-
-def _pair(call: Call) -> tuple[Value | None, Value | None]:
-    parameters = list(inspect.signature(_function(call)).parameters)[:2]
-    return call.get(parameters[0]), call.get(parameters[1])
-
-
-def _function(call: Call) -> Any:
-    import sklearn.metrics as module
-
-    return getattr(module, call.callee)
 
 
 def _check_kinds(call: Call, truth: Cells, guess: Cells) -> None:
@@ -238,22 +213,18 @@ def _check_kinds(call: Call, truth: Cells, guess: Cells) -> None:
         raise shape_fault("Input contains NaN.", second="TypeError")
 
 
-for _name in (*_LABEL_METRICS, *_NUMBER_METRICS, *_OTHER_METRICS):
-    FUNCTIONS[f"sklearn.metrics.{_name}"] = _metric
-
-
-@models("sklearn.base.clone")
+@MODELS.function("sklearn.base.clone")
 def _clone(call: Call) -> Value:
     estimator = require_estimator(call.first())
     return estimator.clone() if estimator is not None else UNKNOWN
 
 
-@models("sklearn.utils.shuffle", "sklearn.utils.resample")
+@MODELS.function("shuffle", "resample", of="sklearn.utils")
 def _shuffle(call: Call) -> Value:
     out = [_portion(arg, call.interpreter.length(arg)) for arg in call.args]
     return out[0] if len(out) == 1 else Items("list", out)
 
 
-@models("sklearn.set_config", "sklearn.utils.class_weight.compute_class_weight")
+@MODELS.function("sklearn.set_config", "sklearn.utils.class_weight.compute_class_weight")
 def _nothing(call: Call) -> Value:
     return NONE if call.callee == "set_config" else UNKNOWN

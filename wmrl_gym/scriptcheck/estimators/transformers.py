@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
-from wmrl_gym.scriptcheck.calls import Call
 from wmrl_gym.scriptcheck.cells import Cells
 from wmrl_gym.scriptcheck.estimators.features import (
     Features,
@@ -15,13 +13,16 @@ from wmrl_gym.scriptcheck.estimators.features import (
     features_of,
     text_in,
 )
-from wmrl_gym.scriptcheck.estimators.fitting import check_again, fitter, remember, transformer
+from wmrl_gym.scriptcheck.estimators.fitting import check_again, remember
 from wmrl_gym.scriptcheck.faults import Fault, shape_fault
 from wmrl_gym.scriptcheck.language.builtin_functions import apply
-from wmrl_gym.scriptcheck.values import UNKNOWN, Array, Estimator, Fit, Function, Real, Unknown, Value
+from wmrl_gym.scriptcheck.models import Call, Models
+from wmrl_gym.scriptcheck.values.data import Array
+from wmrl_gym.scriptcheck.values.estimators import Estimator, Fit
+from wmrl_gym.scriptcheck.values.objects import Function, Real
+from wmrl_gym.scriptcheck.values.scalars import UNKNOWN, Unknown, Value
 
-if TYPE_CHECKING:
-    pass
+MODELS = Models()
 
 
 def checked_features(call: Call, estimator: Estimator, data: Value | None, just_fitted: bool) -> Features | None:
@@ -41,7 +42,7 @@ def array_like(features: Features, cells: Cells, width: int | None, **facts: obj
 # Scaling
 
 
-@transformer(
+@MODELS.transformer(
     "StandardScaler",
     "MinMaxScaler",
     "MaxAbsScaler",
@@ -70,9 +71,8 @@ def _cannot_center() -> Fault:
     return shape_fault(message, second="TypeError")
 
 
-@fitter("StandardScaler")
+@MODELS.fitter("StandardScaler")
 def _fit_scaler(call: Call, estimator: Estimator, data: Value | None, target: Value | None) -> None:
-
     features = features_of(call.interpreter, data)
     if features is not None:
         check_features(features, estimator.cls)
@@ -84,7 +84,7 @@ def _fit_scaler(call: Call, estimator: Estimator, data: Value | None, target: Va
 # Missing values
 
 
-@fitter("SimpleImputer")
+@MODELS.fitter("SimpleImputer")
 def _fit_imputer(call: Call, estimator: Estimator, data: Value | None, target: Value | None) -> None:
     features = features_of(call.interpreter, data)
     if features is not None:
@@ -102,7 +102,7 @@ def _fit_imputer(call: Call, estimator: Estimator, data: Value | None, target: V
     remember(estimator, features, None)
 
 
-@transformer("SimpleImputer", "KNNImputer", "IterativeImputer")
+@MODELS.transformer("SimpleImputer", "KNNImputer", "IterativeImputer")
 def _impute(call: Call, estimator: Estimator, data: Value | None, just_fitted: bool) -> Value:
     features = features_of(call.interpreter, data)
     if features is None:
@@ -118,13 +118,10 @@ def _impute(call: Call, estimator: Estimator, data: Value | None, just_fitted: b
     return array_like(features, cells, width, sparse=features.sparse)
 
 
-# Categories
+# Kinds kept
 
 
-# Text
-
-
-@transformer("TfidfTransformer", "Binarizer", "VarianceThreshold")
+@MODELS.transformer("TfidfTransformer", "Binarizer", "VarianceThreshold")
 def _same_kind(call: Call, estimator: Estimator, data: Value | None, just_fitted: bool) -> Value:
     features = checked_features(call, estimator, data, just_fitted)
     if features is None:
@@ -135,10 +132,10 @@ def _same_kind(call: Call, estimator: Estimator, data: Value | None, just_fitted
     return array_like(features, cells, width, sparse=features.sparse, basis=basis)
 
 
-# Dimensions
+# Functions
 
 
-@transformer("FunctionTransformer")
+@MODELS.transformer("FunctionTransformer")
 def _function(call: Call, estimator: Estimator, data: Value | None, just_fitted: bool) -> Value:
     function = estimator.params.get("func")
     if isinstance(function, Function | Real) and data is not None and not isinstance(data, Unknown):
@@ -146,6 +143,6 @@ def _function(call: Call, estimator: Estimator, data: Value | None, just_fitted:
     return data if function is None and data is not None else UNKNOWN
 
 
-@fitter("FunctionTransformer")
+@MODELS.fitter("FunctionTransformer")
 def _fit_function(call: Call, estimator: Estimator, data: Value | None, target: Value | None) -> None:
     estimator.fit = Fit()

@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 from wmrl_gym.scriptcheck import cost
-from wmrl_gym.scriptcheck.calls import Call
 from wmrl_gym.scriptcheck.cells import Cells
-from wmrl_gym.scriptcheck.estimators.fitting import fitter, next_basis, transformer
+from wmrl_gym.scriptcheck.estimators.fitting import next_basis
 from wmrl_gym.scriptcheck.faults import api_fault, shape_fault
-from wmrl_gym.scriptcheck.values import (
-    Array,
-    Const,
-    Estimator,
-    Fit,
-    Frame,
-    Items,
-    Scalar,
-    Series,
-    Value,
-    constant,
-)
+from wmrl_gym.scriptcheck.models import Call, Models
+from wmrl_gym.scriptcheck.values.data import Array, Frame, Series
+from wmrl_gym.scriptcheck.values.estimators import Estimator, Fit
+from wmrl_gym.scriptcheck.values.objects import Items, constant
+from wmrl_gym.scriptcheck.values.scalars import Const, Scalar, Value
 
-if TYPE_CHECKING:
-    pass
+MODELS = Models()
 
 
-@fitter("TfidfVectorizer", "CountVectorizer", "HashingVectorizer")
+@MODELS.fitter("TfidfVectorizer", "CountVectorizer", "HashingVectorizer")
 def _fit_vectorizer(call: Call, estimator: Estimator, data: Value | None, target: Value | None) -> None:
     documents = _documents(call, data)
     cells = documents.cells if documents is not None else Cells()
@@ -67,7 +57,7 @@ def _documents(call: Call, data: Value | None) -> Series | None:
     return data
 
 
-@transformer("TfidfVectorizer", "CountVectorizer", "HashingVectorizer")
+@MODELS.transformer("TfidfVectorizer", "CountVectorizer", "HashingVectorizer")
 def _vectorize(call: Call, estimator: Estimator, data: Value | None, just_fitted: bool) -> Value:
     documents = _documents(call, data)
     if not just_fitted and documents is not None:

@@ -2,40 +2,27 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import Any
 
-from wmrl_gym.scriptcheck.calls import Call, models
 from wmrl_gym.scriptcheck.cells import Cells
-from wmrl_gym.scriptcheck.faults import Fault, api_fault, runtime_fault, shape_fault
+from wmrl_gym.scriptcheck.faults import Fault, api_fault, python_fault, runtime_fault, shape_fault
 from wmrl_gym.scriptcheck.language.operators import type_name
 from wmrl_gym.scriptcheck.language.paths import open_file
 from wmrl_gym.scriptcheck.limits import MAX_ITEMS, MAX_WIDTH, too_large
+from wmrl_gym.scriptcheck.models import Call, Models
 from wmrl_gym.scriptcheck.scope import scalar_cells
-from wmrl_gym.scriptcheck.values import (
-    MISSING,
-    NONE,
-    UNKNOWN,
-    Array,
-    Bound,
-    Const,
-    Dict,
-    Estimator,
-    Frame,
-    Instance,
-    Items,
-    Real,
-    Scalar,
-    Series,
-    Text,
-    Unknown,
-    Value,
-    constant,
-)
+from wmrl_gym.scriptcheck.values.data import Array, Frame, Series
+from wmrl_gym.scriptcheck.values.estimators import Estimator
+from wmrl_gym.scriptcheck.values.objects import Bound, Dict, Instance, Items, Real, constant
+from wmrl_gym.scriptcheck.values.scalars import MISSING, NONE, UNKNOWN, Const, Scalar, Text, Unknown, Value
+
+MODELS = Models()
 
 _LONGEST_RANGE = 10_000
 
 
-@models("builtins.print")
+@MODELS.function("builtins.print")
 def _print(call: Call) -> Value:
     for keyword in call.kwargs:
         if keyword not in ("sep", "end", "file", "flush"):
@@ -43,7 +30,7 @@ def _print(call: Call) -> Value:
     return NONE
 
 
-@models("builtins.len")
+@MODELS.function("builtins.len")
 def _len(call: Call) -> Value:
     if len(call.args) != 1:
         raise api_fault(f"len() takes exactly one argument ({len(call.args)} given)")
@@ -64,7 +51,7 @@ def _len(call: Call) -> Value:
     return Scalar(Cells("int", missing=False, negative=False, fractional=False))
 
 
-@models("builtins.range")
+@MODELS.function("builtins.range")
 def _range(call: Call) -> Value:
     bounds = [constant(arg) for arg in call.args]
     if any(isinstance(bound, float | str) for bound in bounds):
@@ -72,16 +59,14 @@ def _range(call: Call) -> Value:
         raise runtime_fault(f"'{name}' object cannot be interpreted as an integer", "TypeError")
     if MISSING in bounds or not bounds or not all(isinstance(b, int) for b in bounds):
         return Items("range", None, Scalar(Cells("int", missing=False, fractional=False)))
-    try:
+    with python_fault(TypeError, ValueError):
         numbers = range(*bounds)
-    except (TypeError, ValueError) as error:
-        raise runtime_fault(str(error), type(error).__name__) from None
     if len(numbers) > _LONGEST_RANGE:
         return Items("range", None, Scalar(Cells("int", missing=False, fractional=False)), len(numbers))
     return Items("range", [Const(number) for number in numbers])
 
 
-@models("builtins.enumerate")
+@MODELS.function("builtins.enumerate")
 def _enumerate(call: Call) -> Value:
     if not call.args:
         raise api_fault("enumerate() missing required argument 'iterable' (pos 1)")
@@ -94,7 +79,7 @@ def _enumerate(call: Call) -> Value:
     return Items("generator", None, element, call.interpreter.length(call.args[0]))
 
 
-@models("builtins.zip")
+@MODELS.function("builtins.zip")
 def _zip(call: Call) -> Value:
     columns = [call.interpreter.elements(arg) for arg in call.args]
     cells = len(columns) * min((len(column) for column in columns if column is not None), default=0)
@@ -106,7 +91,7 @@ def _zip(call: Call) -> Value:
     return Items("generator", None, element, min(known) if len(known) == len(sizes) else None)
 
 
-@models("builtins.list", "builtins.tuple", "builtins.set", "builtins.sorted", "builtins.reversed", "builtins.frozenset")
+@MODELS.function("list", "tuple", "set", "sorted", "reversed", "frozenset", of="builtins")
 def _sequence(call: Call) -> Value:
     name = call.callee
     kind = {"tuple": "tuple", "set": "set", "frozenset": "set", "reversed": "generator"}.get(name, "list")
@@ -130,10 +115,8 @@ def _sorted(items: list[Value], has_options: bool) -> list[Value] | None:
     keys = [constant(item) for item in items]
     if has_options or MISSING in keys:
         return None
-    try:
+    with python_fault(TypeError):
         return [item for _, item in sorted(zip(keys, items, strict=True), key=lambda pair: pair[0])]
-    except TypeError as error:
-        raise runtime_fault(str(error), "TypeError") from None
 
 
 def _distinct(items: list[Value]) -> list[Value] | None:
@@ -141,7 +124,7 @@ def _distinct(items: list[Value]) -> list[Value] | None:
     return None if MISSING in keys else list(dict(zip(keys, items, strict=True)).values())
 
 
-@models("builtins.dict")
+@MODELS.function("builtins.dict")
 def _dict(call: Call) -> Value:
     items: dict[Any, Value] = {}
     if call.args:
@@ -158,10 +141,8 @@ def _dict(call: Call) -> Value:
     return Dict(items | dict(call.kwargs.items()))
 
 
-@models("builtins.int", "builtins.float", "builtins.str", "builtins.bool", "builtins.abs", "builtins.round")
+@MODELS.function("int", "float", "str", "bool", "abs", "round", of="builtins")
 def _conversion(call: Call) -> Value:
-    import builtins
-
     name = call.callee
     args = [constant(arg) for arg in call.args]
     plain = all(isinstance(arg, bool | int | float | str | None) for arg in args)
@@ -169,11 +150,9 @@ def _conversion(call: Call) -> Value:
         # Rounding an integer to -n digits computes 10**n.
         return UNKNOWN
     if args and MISSING not in args and plain and not call.kwargs and hasattr(builtins, name):
-        try:
+        with python_fault(TypeError, ValueError, OverflowError):
             result = getattr(builtins, name)(*args)
             return UNKNOWN if too_large(result) else Const(result)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise runtime_fault(str(error), type(error).__name__) from None
     source = call.first(0)
     if isinstance(source, Text) and name == "str":
         return Text(source.parts) if source.literal is None else Const(source.literal)
@@ -204,10 +183,8 @@ def _refuse_conversion(name: str, source: Value | None) -> None:
             raise runtime_fault("only 0-dimensional arrays can be converted to Python scalars", "TypeError")
 
 
-@models("builtins.min", "builtins.max", "builtins.sum")
+@MODELS.function("min", "max", "sum", of="builtins")
 def _reduction(call: Call) -> Value:
-    import builtins
-
     name = call.callee
     parts = (
         call.args
@@ -218,10 +195,8 @@ def _reduction(call: Call) -> Value:
     )
     known = [constant(part) for part in parts] if parts is not None else [MISSING]
     if MISSING not in known and not call.kwargs and (name != "sum" or len(call.args) == 1):
-        try:
+        with python_fault(TypeError, ValueError):
             return Const(getattr(builtins, name)(known))
-        except (TypeError, ValueError) as error:
-            raise runtime_fault(str(error), type(error).__name__) from None
     cells = scalar_cells(call.interpreter.element(call.args[0])) if len(call.args) == 1 else None
     if cells is not None and cells.kind == "str" and name == "sum":
         raise runtime_fault("unsupported operand type(s) for +: 'int' and 'str'", "TypeError")
@@ -230,7 +205,7 @@ def _reduction(call: Call) -> Value:
     return Scalar(Cells(cells.kind, missing=None)) if cells is not None else UNKNOWN
 
 
-@models("builtins.isinstance")
+@MODELS.function("builtins.isinstance")
 def _isinstance(call: Call) -> Value:
     if len(call.args) != 2:
         raise api_fault(f"isinstance expected 2 arguments, got {len(call.args)}")
@@ -244,7 +219,7 @@ def _isinstance(call: Call) -> Value:
     return UNKNOWN
 
 
-@models("builtins.hasattr", "builtins.getattr")
+@MODELS.function("hasattr", "getattr", of="builtins")
 def _attribute(call: Call) -> Value:
     name = constant(call.first(1))
     getter = call.callee == "getattr"
@@ -263,7 +238,7 @@ def _attribute(call: Call) -> Value:
     return Const(True) if isinstance(found, Bound) else UNKNOWN
 
 
-@models("builtins.any", "builtins.all")
+@MODELS.function("any", "all", of="builtins")
 def _any_all(call: Call) -> Value:
     items = call.interpreter.elements(call.args[0]) if call.args else []
     verdicts = [call.interpreter.truth(item) for item in items] if items is not None else [None]
@@ -273,7 +248,7 @@ def _any_all(call: Call) -> Value:
     return Const(any(verdicts) if name == "any" else all(verdicts))
 
 
-@models("builtins.map", "builtins.filter")
+@MODELS.function("map", "filter", of="builtins")
 def _map(call: Call) -> Value:
     name = call.callee
     if len(call.args) != 2 or name == "filter":
@@ -292,7 +267,7 @@ def apply(call: Call, function: Value, *args: Value) -> Value:
     return call.interpreter.call(function, Call(call.interpreter, call.node, list(args), {}))
 
 
-@models("builtins.type")
+@MODELS.function("builtins.type")
 def _type(call: Call) -> Value:
     value = call.first(0)
     if isinstance(value, Estimator | Instance):
@@ -300,7 +275,7 @@ def _type(call: Call) -> Value:
     return Real(type(value.value), type(value.value).__name__) if isinstance(value, Const) else UNKNOWN
 
 
-@models("builtins.exit", "builtins.quit", "sys.exit", "os._exit")
+@MODELS.function("builtins.exit", "builtins.quit", "sys.exit", "os._exit")
 def _exit(call: Call) -> Value:
     raise ScriptExit(constant(call.first(0), None))
 
@@ -315,12 +290,11 @@ class ScriptExit(Fault):
         self.peaceful = code is None or code == 0
 
 
-@models("builtins.input")
+@MODELS.function("builtins.input")
 def _input(call: Call) -> Value:
     raise runtime_fault("EOF when reading a line", "EOFError")
 
 
-@models("builtins.open")
+@MODELS.function("builtins.open")
 def _open(call: Call) -> Value:
-
     return open_file(call)

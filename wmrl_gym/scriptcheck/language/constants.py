@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from wmrl_gym.scriptcheck.calls import ATTRIBUTES, SUBSCRIPTS, Call
 from wmrl_gym.scriptcheck.cells import Cells
-from wmrl_gym.scriptcheck.evaluator import Evaluator
-from wmrl_gym.scriptcheck.faults import runtime_fault
+from wmrl_gym.scriptcheck.faults import python_fault, runtime_fault
 from wmrl_gym.scriptcheck.language.operators import pieces
 from wmrl_gym.scriptcheck.limits import TooLarge, bounded_format, method_too_large, too_large
-from wmrl_gym.scriptcheck.values import (
-    MISSING,
-    UNKNOWN,
-    Bound,
-    Const,
-    Scalar,
-    Text,
-    Value,
-    constant,
-    strings,
-)
+from wmrl_gym.scriptcheck.models import Call, Evaluator, Models
+from wmrl_gym.scriptcheck.values.objects import Bound, constant, strings
+from wmrl_gym.scriptcheck.values.scalars import MISSING, UNKNOWN, Const, Scalar, Text, Value
+
+MODELS = Models()
 
 
+@MODELS.attribute(Const)
 def _const_attribute(interpreter: Evaluator, value: Const, name: str) -> Value:
     try:
         found = getattr(value.value, name)
@@ -33,22 +26,15 @@ def _const_attribute(interpreter: Evaluator, value: Const, name: str) -> Value:
     return interpreter.wrap(found, name)
 
 
-ATTRIBUTES[Const] = _const_attribute
-
-
+@MODELS.subscript(Const)
 def _const_subscript(interpreter: Evaluator, value: Const, key: Value) -> Value:
     if value.value is None or isinstance(value.value, bool | int | float):
         raise runtime_fault(f"'{type(value.value).__name__}' object is not subscriptable", "TypeError")
     position = constant(key)
     if isinstance(value.value, str | bytes | tuple) and position is not MISSING:
-        try:
+        with python_fault(IndexError, TypeError):
             return Const(value.value[position])
-        except (IndexError, TypeError) as error:
-            raise runtime_fault(str(error), type(error).__name__) from None
     return UNKNOWN
-
-
-SUBSCRIPTS[Const] = _const_subscript
 
 
 def call_constant_method(call: Call, value: Const, name: str) -> Value:
@@ -65,10 +51,8 @@ def call_constant_method(call: Call, value: Const, name: str) -> Value:
         return UNKNOWN
     if method_too_large(value.value, name, args, kwargs):
         return UNKNOWN
-    try:
+    with python_fault(Exception):
         result = getattr(value.value, name)(*args, **kwargs)
-    except Exception as error:
-        raise runtime_fault(str(error), type(error).__name__) from None
     if too_large(result):
         return UNKNOWN
     if isinstance(result, list):
@@ -83,11 +67,10 @@ def _format(call: Call, template: str) -> Value:
     args = [constant(arg) for arg in call.args]
     if MISSING not in args and not call.kwargs and not call.open_ended:
         try:
-            return Const(bounded_format(template, args, {}))
+            with python_fault(AttributeError, IndexError, KeyError, TypeError, ValueError):
+                return Const(bounded_format(template, args, {}))
         except TooLarge:
             return Scalar(Cells("str", missing=False))
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            raise runtime_fault(str(error), type(error).__name__) from None
     chunks = template.split("{}")
     if call.kwargs or len(chunks) != len(call.args) + 1 or any("{" in chunk for chunk in chunks):
         return Scalar(Cells("str", missing=False))
@@ -100,6 +83,7 @@ def _format(call: Call, template: str) -> Value:
     return Text(tuple(parts))
 
 
+@MODELS.attribute(Text)
 def _text_attribute(interpreter: Evaluator, value: Text, name: str) -> Value:
     from pathlib import PosixPath
 
@@ -109,9 +93,6 @@ def _text_attribute(interpreter: Evaluator, value: Text, name: str) -> Value:
     if value.is_path and name in ("name", "stem", "suffix", "parent", "parts", "parents"):
         return _path_part(value, name)
     return Bound(value, name)
-
-
-ATTRIBUTES[Text] = _text_attribute
 
 
 def _path_part(value: Text, name: str) -> Value:
@@ -125,6 +106,7 @@ def _path_part(value: Text, name: str) -> Value:
     return Text((str(found),), is_path=True) if name == "parent" else UNKNOWN
 
 
+@MODELS.attribute(Scalar)
 def _scalar_attribute(interpreter: Evaluator, value: Scalar, name: str) -> Value:
     python_type = {"int": int, "float": float, "str": str, "bool": bool}.get(value.cells.kind)
     import numpy as np
@@ -136,15 +118,10 @@ def _scalar_attribute(interpreter: Evaluator, value: Scalar, name: str) -> Value
     return Bound(value, name)
 
 
-ATTRIBUTES[Scalar] = _scalar_attribute
-
-
+@MODELS.subscript(Scalar)
 def _scalar_subscript(interpreter: Evaluator, value: Scalar, key: Value) -> Value:
     if value.cells.kind in ("int", "float", "bool"):
         if value.cells.missing is None:
             return UNKNOWN
         raise runtime_fault(f"'{value.cells.kind}' object is not subscriptable", "TypeError", confidence=0.8)
     return Scalar(Cells(value.cells.kind, missing=False)) if value.cells.kind == "str" else UNKNOWN
-
-
-SUBSCRIPTS[Scalar] = _scalar_subscript

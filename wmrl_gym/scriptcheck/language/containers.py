@@ -6,34 +6,19 @@ import dataclasses
 import math
 from typing import Any
 
-from wmrl_gym.scriptcheck.calls import ATTRIBUTES, STORES, SUBSCRIPTS, Call, methods
 from wmrl_gym.scriptcheck.cells import Cells
-from wmrl_gym.scriptcheck.evaluator import Evaluator
-from wmrl_gym.scriptcheck.faults import runtime_fault
+from wmrl_gym.scriptcheck.faults import python_fault, runtime_fault
 from wmrl_gym.scriptcheck.language.names import ENVIRONMENT
 from wmrl_gym.scriptcheck.language.operators import binary
 from wmrl_gym.scriptcheck.limits import MAX_ITEMS
+from wmrl_gym.scriptcheck.models import Call, Evaluator, Models
 from wmrl_gym.scriptcheck.scope import join_values
-from wmrl_gym.scriptcheck.values import (
-    MISSING,
-    NONE,
-    UNKNOWN,
-    Array,
-    Bound,
-    Const,
-    Dict,
-    Estimator,
-    Frame,
-    Function,
-    Instance,
-    Items,
-    Real,
-    Scalar,
-    Series,
-    Text,
-    Value,
-    constant,
-)
+from wmrl_gym.scriptcheck.values.data import Array, Frame, Series
+from wmrl_gym.scriptcheck.values.estimators import Estimator
+from wmrl_gym.scriptcheck.values.objects import Bound, Dict, Function, Items, Real, constant
+from wmrl_gym.scriptcheck.values.scalars import MISSING, NONE, UNKNOWN, Const, Scalar, Text, Value
+
+MODELS = Models()
 
 _PYTHON_TYPES: dict[str, type] = {"list": list, "tuple": tuple, "set": set}
 _FEW = 16
@@ -128,27 +113,27 @@ def extend(interpreter: Evaluator, target: Items, addition: Value) -> None:
     target.length = size + added * rounds if known else None  # type: ignore[operator]
 
 
-@methods(Items, "append")
+@MODELS.method(Items, "append")
 def _append(call: Call, target: Items) -> Value:
     if target.kind == "list" and call.args:
         extend(call.interpreter, target, Items("list", [call.args[0]]))
     return NONE
 
 
-@methods(Items, "add")
+@MODELS.method(Items, "add")
 def _add(call: Call, target: Items) -> Value:
     target.items, target.length = None, None
     return NONE
 
 
-@methods(Items, "extend")
+@MODELS.method(Items, "extend")
 def _extend(call: Call, target: Items) -> Value:
     if call.args:
         extend(call.interpreter, target, call.args[0])
     return NONE
 
 
-@methods(Items, "insert")
+@MODELS.method(Items, "insert")
 def _insert(call: Call, target: Items) -> Value:
     position = constant(call.first(0))
     if target.kind == "index":
@@ -160,7 +145,7 @@ def _insert(call: Call, target: Items) -> Value:
     return NONE
 
 
-@methods(Items, "remove")
+@MODELS.method(Items, "remove")
 def _remove(call: Call, target: Items) -> Value:
     wanted = constant(call.first(0))
     known = [constant(item) for item in target.items] if target.items is not None else [MISSING]
@@ -175,7 +160,7 @@ def _remove(call: Call, target: Items) -> Value:
     return NONE
 
 
-@methods(Items, "pop")
+@MODELS.method(Items, "pop")
 def _pop(call: Call, target: Items) -> Value:
     position = constant(call.first(0), -1)
     if target.items is None or not isinstance(position, int):
@@ -186,7 +171,7 @@ def _pop(call: Call, target: Items) -> Value:
     return target.items.pop(position)
 
 
-@methods(Items, "index")
+@MODELS.method(Items, "index")
 def _index(call: Call, target: Items) -> Value:
     wanted = constant(call.first(0))
     known = [constant(item) for item in target.items] if target.items is not None else [MISSING]
@@ -197,34 +182,29 @@ def _index(call: Call, target: Items) -> Value:
     return Const(known.index(wanted))
 
 
-@methods(Items, "copy", "tolist", "to_list")
+@MODELS.method(Items, "copy", "tolist", "to_list")
 def _copy(call: Call, target: Items) -> Value:
     kind = "list" if target.kind == "index" else target.kind
     items = None if target.items is None else list(target.items)
     return Items(kind, items, target.element, target.length, frame=target.frame)
 
 
-@methods(Items, "clear")
+@MODELS.method(Items, "clear")
 def _clear(call: Call, target: Items) -> Value:
     target.items = []
     return NONE
 
 
-@methods(Items, "sort", "reverse")
+@MODELS.method(Items, "sort", "reverse")
 def _sort(call: Call, target: Items) -> Value:
     if target.items is not None:
-        target.items = None if any(constant(i) is MISSING for i in target.items) else _sorted(target.items)
+        known = all(constant(item) is not MISSING for item in target.items)
+        with python_fault(TypeError):
+            target.items = sorted(target.items, key=constant) if known else None
     return NONE
 
 
-def _sorted(items: list[Value]) -> list[Value]:
-    try:
-        return sorted(items, key=constant)
-    except TypeError as error:
-        raise runtime_fault(str(error), "TypeError") from None
-
-
-@methods(Items, "drop")
+@MODELS.method(Items, "drop")
 def _index_drop(call: Call, target: Items) -> Value:
     dropped = constant(call.first(0))
     names = (
@@ -239,7 +219,7 @@ def _index_drop(call: Call, target: Items) -> Value:
     return Items("index", [item for item, name in zip(target.items, known, strict=True) if name not in names])
 
 
-@methods(Items, "difference", "intersection", "union")
+@MODELS.method(Items, "difference", "intersection", "union")
 def _index_algebra(call: Call, target: Items) -> Value:
     import ast
 
@@ -254,6 +234,7 @@ def _index_algebra(call: Call, target: Items) -> Value:
 _LIST_ATTRIBUTES = {"shape", "size", "values", "str", "ndim", "dtype", "T", "name", "names", "empty", "nlevels"}
 
 
+@MODELS.attribute(Items)
 def _items_attribute(interpreter: Evaluator, value: Items, name: str) -> Value:
     python_type = _PYTHON_TYPES.get(value.kind)
     if python_type is not None and not hasattr(python_type, name):
@@ -273,9 +254,7 @@ def _items_attribute(interpreter: Evaluator, value: Items, name: str) -> Value:
     return Bound(value, name)
 
 
-ATTRIBUTES[Items] = _items_attribute
-
-
+@MODELS.subscript(Items)
 def _items_subscript(interpreter: Evaluator, value: Items, key: Value) -> Value:
     position = constant(key)
     if value.kind == "set":
@@ -301,9 +280,7 @@ def _items_subscript(interpreter: Evaluator, value: Items, key: Value) -> Value:
     return value.representative() if value.items is None else joined_element(value.items)
 
 
-SUBSCRIPTS[Items] = _items_subscript
-
-
+@MODELS.store(Items)
 def _items_store(interpreter: Evaluator, value: Items, key: Value, item: Value) -> None:
     position = constant(key)
     if value.kind == "tuple":
@@ -318,37 +295,12 @@ def _items_store(interpreter: Evaluator, value: Items, key: Value, item: Value) 
         value.element, value.length, value.items = UNKNOWN, len(value.items), None
 
 
-STORES[Items] = _items_store
-
-# Dictionaries
-
-
-# Strings and other constants
-
-
-def _instance_subscript(interpreter: Evaluator, value: Instance, key: Value) -> Value:
-    return UNKNOWN
-
-
-SUBSCRIPTS[Instance] = _instance_subscript
-
-
+@MODELS.subscript(Function)
 def _function_subscript(interpreter: Evaluator, value: Value, key: Value) -> Value:
     raise runtime_fault("'function' object is not subscriptable", "TypeError")
 
 
-SUBSCRIPTS[Function] = _function_subscript
-
-
-def _bound_subscript(interpreter: Evaluator, value: Bound, key: Value) -> Value:
-    if isinstance(value.receiver, Const | Dict | Items):
-        raise runtime_fault("'builtin_function_or_method' object is not subscriptable", "TypeError")
-    return UNKNOWN
-
-
-SUBSCRIPTS.setdefault(Bound, _bound_subscript)
-
-
+@MODELS.subscript(Real)
 def _real_subscript(interpreter: Evaluator, value: Real, key: Value) -> Value:
     import inspect
 
@@ -359,6 +311,3 @@ def _real_subscript(interpreter: Evaluator, value: Real, key: Value) -> Value:
         if name in ENVIRONMENT:
             return Const(ENVIRONMENT[name])
     return UNKNOWN
-
-
-SUBSCRIPTS[Real] = _real_subscript

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from wmrl_gym.scriptcheck.calls import ATTRIBUTES, STORES, SUBSCRIPTS, Call, methods
-from wmrl_gym.scriptcheck.evaluator import Evaluator
 from wmrl_gym.scriptcheck.faults import runtime_fault
 from wmrl_gym.scriptcheck.language.containers import elements, joined_element, key_value
-from wmrl_gym.scriptcheck.values import (
-    MISSING,
-    NONE,
-    UNKNOWN,
-    Bound,
-    Const,
-    Dict,
-    Items,
-    Value,
-    constant,
-)
+from wmrl_gym.scriptcheck.models import Call, Evaluator, Models
+from wmrl_gym.scriptcheck.values.objects import Bound, Dict, Items, constant
+from wmrl_gym.scriptcheck.values.scalars import MISSING, NONE, UNKNOWN, Const, Value
+
+MODELS = Models()
 
 
+@MODELS.attribute(Dict)
 def _dict_attribute(interpreter: Evaluator, value: Dict, name: str) -> Value:
     if not hasattr(dict, name):
         message = f"'dict' object has no attribute '{name}'"
@@ -26,9 +19,7 @@ def _dict_attribute(interpreter: Evaluator, value: Dict, name: str) -> Value:
     return Bound(value, name)
 
 
-ATTRIBUTES[Dict] = _dict_attribute
-
-
+@MODELS.subscript(Dict)
 def _dict_subscript(interpreter: Evaluator, value: Dict, key: Value) -> Value:
     wanted = interpreter.hashable(key)
     if value.items is None:
@@ -40,9 +31,7 @@ def _dict_subscript(interpreter: Evaluator, value: Dict, key: Value) -> Value:
     return value.items[wanted]
 
 
-SUBSCRIPTS[Dict] = _dict_subscript
-
-
+@MODELS.store(Dict)
 def _dict_store(interpreter: Evaluator, value: Dict, key: Value, item: Value) -> None:
     wanted = interpreter.hashable(key)
     if value.items is not None and (wanted is not None or isinstance(key, Const)):
@@ -52,27 +41,24 @@ def _dict_store(interpreter: Evaluator, value: Dict, key: Value, item: Value) ->
     value.items = None
 
 
-STORES[Dict] = _dict_store
-
-
-@methods(Dict, "keys")
+@MODELS.method(Dict, "keys")
 def _keys(call: Call, value: Dict) -> Value:
     return Items("view", elements(call.interpreter, value))
 
 
-@methods(Dict, "values")
+@MODELS.method(Dict, "values")
 def _values(call: Call, value: Dict) -> Value:
     return Items("view", None if value.items is None else list(value.items.values()), value.element)
 
 
-@methods(Dict, "items")
+@MODELS.method(Dict, "items")
 def _dict_items(call: Call, value: Dict) -> Value:
     if value.items is None:
         return Items("view", None, Items("tuple", [UNKNOWN, value.element]))
     return Items("view", [Items("tuple", [key_value(k), v]) for k, v in value.items.items()])
 
 
-@methods(Dict, "get")
+@MODELS.method(Dict, "get")
 def _get(call: Call, value: Dict) -> Value:
     wanted = constant(call.first(0))
     default = call.args[1] if len(call.args) > 1 else NONE
@@ -81,7 +67,7 @@ def _get(call: Call, value: Dict) -> Value:
     return value.items.get(wanted, default)
 
 
-@methods(Dict, "update", "setdefault", "pop", "clear", "popitem")
+@MODELS.method(Dict, "update", "setdefault", "pop", "clear", "popitem")
 def _dict_change(call: Call, value: Dict) -> Value:
     other = call.first(0)
     known = isinstance(other, Dict) and other.items is not None and value.items is not None
@@ -92,6 +78,6 @@ def _dict_change(call: Call, value: Dict) -> Value:
     return UNKNOWN
 
 
-@methods(Dict, "copy")
+@MODELS.method(Dict, "copy")
 def _dict_copy(call: Call, value: Dict) -> Value:
     return Dict(None if value.items is None else dict(value.items), value.element)

@@ -7,15 +7,14 @@ import builtins
 import difflib
 import functools
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from inspect import Parameter
+from typing import Any
 
-from wmrl_gym.scriptcheck.calls import Call, bind_arguments
+from wmrl_gym.scriptcheck.arguments import bind_arguments
 from wmrl_gym.scriptcheck.faults import name_fault
 from wmrl_gym.scriptcheck.scope import Scope, State
-from wmrl_gym.scriptcheck.values import UNKNOWN, Const, Dict, Function, Items, Real, Value
-
-if TYPE_CHECKING:
-    import inspect
+from wmrl_gym.scriptcheck.values.objects import Dict, Function, Items, Real
+from wmrl_gym.scriptcheck.values.scalars import UNKNOWN, Const, Value
 
 DATA_DIR = "/data"
 SUBMISSION_PATH = "/scratch/submission.csv"
@@ -124,9 +123,8 @@ class Names(ABC):
     ) -> None:
         """Bind a call's arguments to the parameters of a function of the script."""
         spec = function.node.args
-        call = Call(self, function.node, args, kwargs, open_ended=open_ended)  # type: ignore[arg-type]
         parameters = parameters_of(function.node)
-        bound = bind_arguments(call, list(parameters), f"{function.name}() ")
+        bound = bind_arguments(args, kwargs, parameters, f"{function.name}() ", open_ended=open_ended)
         for parameter in parameters:
             scope.names[parameter.name] = bound.get(parameter.name, function.defaults.get(parameter.name, UNKNOWN))
         if spec.vararg is not None:
@@ -143,10 +141,8 @@ class Names(ABC):
 
 
 @functools.lru_cache(maxsize=512)
-def parameters_of(node: ast.FunctionDef | ast.Lambda) -> tuple[inspect.Parameter, ...]:
+def parameters_of(node: ast.FunctionDef | ast.Lambda) -> tuple[Parameter, ...]:
     """Parameters of a function of the script, in the standard library's own type."""
-    from inspect import Parameter
-
     spec, found = node.args, []
     positional = [*spec.posonlyargs, *spec.args]
     first_default = len(positional) - len(spec.defaults)

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wmrl_gym.scriptcheck.cells import NUMERIC, Cells, merge_cells
-from wmrl_gym.scriptcheck.evaluator import Evaluator
-from wmrl_gym.scriptcheck.faults import runtime_fault, shape_fault
+from wmrl_gym.scriptcheck.faults import python_fault, runtime_fault, shape_fault
 from wmrl_gym.scriptcheck.limits import (
     MAX_ITEMS,
     percent_too_large,
@@ -18,27 +17,12 @@ from wmrl_gym.scriptcheck.limits import (
     too_large_to_add,
     too_large_to_multiply,
 )
+from wmrl_gym.scriptcheck.models import Evaluator
 from wmrl_gym.scriptcheck.scope import scalar_cells
-from wmrl_gym.scriptcheck.values import (
-    MISSING,
-    NONE,
-    UNKNOWN,
-    Array,
-    Const,
-    Dict,
-    Estimator,
-    Frame,
-    Function,
-    Instance,
-    Items,
-    Real,
-    Scalar,
-    Series,
-    Text,
-    Unknown,
-    Value,
-    constant,
-)
+from wmrl_gym.scriptcheck.values.data import Array, Frame, Series
+from wmrl_gym.scriptcheck.values.estimators import Estimator
+from wmrl_gym.scriptcheck.values.objects import Dict, Function, Instance, Items, Real, constant
+from wmrl_gym.scriptcheck.values.scalars import MISSING, NONE, UNKNOWN, Const, Scalar, Text, Unknown, Value
 
 _UNARY: dict[type, Callable[[Any], Any]] = {
     ast.USub: operator.neg,
@@ -82,10 +66,8 @@ def unary(interpreter: Evaluator, op: ast.unaryop, value: Value) -> Value:
         return UNKNOWN if verdict is None else Const(not verdict)
     if isinstance(value, Const):
         fold = _UNARY[type(op)]
-        try:
+        with python_fault(TypeError):
             return Const(fold(value.value))
-        except TypeError as error:
-            raise runtime_fault(str(error), "TypeError") from None
     if isinstance(value, DATA):
         if isinstance(op, ast.USub):
             return _with_cells(value, _cells(value).derived(negative=None))
@@ -132,10 +114,8 @@ def _fold(fold: Callable[[Any, Any], Any], a: Any, b: Any) -> Value:
         return UNKNOWN
     if fold is operator.mod and isinstance(a, str | bytes) and percent_too_large(a, b):
         return _unknown_like(a)
-    try:
+    with python_fault(ArithmeticError, TypeError, ValueError):
         result = fold(a, b)
-    except (ArithmeticError, TypeError, ValueError) as error:
-        raise runtime_fault(str(error), type(error).__name__) from None
     if too_large(result):
         return _unknown_like(result)
     if isinstance(result, tuple):

@@ -4,33 +4,23 @@ from __future__ import annotations
 
 import posixpath
 
-from wmrl_gym.scriptcheck.calls import Call, methods, models
 from wmrl_gym.scriptcheck.cells import Cells
-from wmrl_gym.scriptcheck.evaluator import Evaluator
 from wmrl_gym.scriptcheck.faults import Fault, data_fault, runtime_fault
 from wmrl_gym.scriptcheck.inventory import DataFile
 from wmrl_gym.scriptcheck.language.names import DATA_DIR, ENVIRONMENT, SUBMISSION_PATH, WORKING_DIRECTORY
 from wmrl_gym.scriptcheck.language.operators import pieces
 from wmrl_gym.scriptcheck.limits import MAX_ITEMS, MAX_TEXT
+from wmrl_gym.scriptcheck.models import Call, Evaluator, Models
 from wmrl_gym.scriptcheck.scope import Write
-from wmrl_gym.scriptcheck.values import (
-    MISSING,
-    NONE,
-    UNKNOWN,
-    Const,
-    Instance,
-    Items,
-    Scalar,
-    Text,
-    Value,
-    constant,
-    strings,
-)
+from wmrl_gym.scriptcheck.values.objects import Instance, Items, constant, strings
+from wmrl_gym.scriptcheck.values.scalars import MISSING, NONE, UNKNOWN, Const, Scalar, Text, Value
+
+MODELS = Models()
 
 # Paths
 
 
-@models("os.path.join", "pathlib.Path", "pathlib.PurePath", "pathlib.PosixPath")
+@MODELS.function("os.path.join", "pathlib.Path", "pathlib.PurePath", "pathlib.PosixPath")
 def _join(call: Call) -> Value:
     is_path = call.callee != "join"
     parts: list[str | Cells] = []
@@ -174,12 +164,12 @@ def _other_split(interpreter: Evaluator, folder: str, hole: Cells) -> bool:
     )
 
 
-@models("os.path.exists", "os.path.isfile", "os.path.isdir")
+@MODELS.function("exists", "isfile", "isdir", of="os.path")
 def _exists(call: Call) -> Value:
     return _known_existence(call, call.first(0))
 
 
-@methods(Text, "exists", "is_file", "is_dir")
+@MODELS.method(Text, "exists", "is_file", "is_dir")
 def _path_exists(call: Call, value: Text) -> Value:
     return _known_existence(call, value)
 
@@ -198,7 +188,7 @@ def _known_existence(call: Call, value: Value | None) -> Value:
     return UNKNOWN if written(call.interpreter, path) else Const(entry is not None)
 
 
-@models("os.listdir", "glob.glob", "os.scandir", "os.walk")
+@MODELS.function("os.listdir", "glob.glob", "os.scandir", "os.walk")
 def _listing(call: Call) -> Value:
     name = call.callee
     path = path_text(call.first(0))
@@ -214,7 +204,7 @@ def _listing(call: Call) -> Value:
     return Items("list", None, Scalar(Cells("str", missing=False)))
 
 
-@models("os.path.basename", "os.path.dirname", "os.path.splitext", "os.path.abspath", "os.path.normpath")
+@MODELS.function("basename", "dirname", "splitext", "abspath", "normpath", of="os.path")
 def _path_function(call: Call) -> Value:
     path = path_text(call.first(0))
     name = call.callee
@@ -224,7 +214,7 @@ def _path_function(call: Call) -> Value:
     return strings(found, "tuple") if isinstance(found, tuple) else Const(found)
 
 
-@models("os.environ.get", "os.getenv")
+@MODELS.function("os.environ.get", "os.getenv")
 def _getenv(call: Call) -> Value:
     name = constant(call.first(0))
     if name in ENVIRONMENT:
@@ -232,18 +222,17 @@ def _getenv(call: Call) -> Value:
     return UNKNOWN if name is MISSING or len(call.args) < 2 else call.args[1]
 
 
-@models("os.chdir", "os.symlink", "os.system", "subprocess.run", "zipfile.ZipFile", "tarfile.open", "shutil.copytree")
+@MODELS.function(
+    "os.chdir", "os.symlink", "os.system", "subprocess.run", "zipfile.ZipFile", "tarfile.open", "shutil.copytree"
+)
 def _changes_files(call: Call) -> Value:
     call.interpreter.changed_directory = True
     return UNKNOWN
 
 
-@models("os.makedirs", "os.mkdir", "os.remove", "shutil.rmtree", "warnings.filterwarnings", "gc.collect")
+@MODELS.function("os.makedirs", "os.mkdir", "os.remove", "shutil.rmtree", "warnings.filterwarnings", "gc.collect")
 def _effect(call: Call) -> Value:
     return NONE
-
-
-# Tables
 
 
 # Writing
@@ -254,23 +243,25 @@ def open_file(call: Call) -> Value:
     mode = constant(call.args[1] if len(call.args) > 1 else call.kwargs.get("mode"), "r")
     path = path_text(call.first(0))
     if isinstance(mode, str) and any(letter in mode for letter in "wax+"):
-        target = absolute(path) if path is not None else None
-        line = getattr(call.node, "lineno", 0)
-        call.interpreter.state.writes.append(Write(target, line, UNKNOWN, index=None))
+        _note_write(call, path)
         return Instance(object)
     require_file(call.interpreter, call.first(0))
     return Instance(object)
 
 
-@methods(Text, "write_text", "write_bytes", "open", "touch")
-def _path_write(call: Call, value: Text) -> Value:
-    path = value.literal
+def _note_write(call: Call, path: str | None) -> None:
+    """The script writes a file by other means than pandas."""
     target = absolute(path) if path is not None else None
     call.interpreter.state.writes.append(Write(target, getattr(call.node, "lineno", 0), UNKNOWN, index=None))
+
+
+@MODELS.method(Text, "write_text", "write_bytes", "open", "touch")
+def _path_write(call: Call, value: Text) -> Value:
+    _note_write(call, value.literal)
     return UNKNOWN
 
 
-@methods(Text, "joinpath")
+@MODELS.method(Text, "joinpath")
 def _joinpath(call: Call, value: Text) -> Value:
     parts = list(value.parts)
     for argument in call.args:
@@ -278,19 +269,17 @@ def _joinpath(call: Call, value: Text) -> Value:
     return Text(tuple(parts), is_path=True)
 
 
-@methods(Text, "iterdir", "glob", "rglob")
+@MODELS.method(Text, "iterdir", "glob", "rglob")
 def _iterdir(call: Call, value: Text) -> Value:
     return Items("generator", None, UNKNOWN)
 
 
-@models("numpy.savetxt", "numpy.save", "joblib.dump", "pickle.dump", "shutil.copy", "shutil.copyfile", "os.rename")
+@MODELS.function(
+    "numpy.savetxt", "numpy.save", "joblib.dump", "pickle.dump", "shutil.copy", "shutil.copyfile", "os.rename"
+)
 def _other_write(call: Call) -> Value:
     for argument in call.args[:2]:
         path = path_text(argument)
         if path is not None and absolute(path) == SUBMISSION_PATH:
-            line = getattr(call.node, "lineno", 0)
-            call.interpreter.state.writes.append(Write(SUBMISSION_PATH, line, UNKNOWN, index=None))
+            _note_write(call, path)
     return NONE
-
-
-# Images

@@ -9,39 +9,23 @@ from contextlib import contextmanager
 from typing import Any
 
 from wmrl_gym.scriptcheck import installed
-from wmrl_gym.scriptcheck.calls import ATTRIBUTES, FUNCTIONS, METHODS, STORES, SUBSCRIPTS, Call
 from wmrl_gym.scriptcheck.cells import Cells
 from wmrl_gym.scriptcheck.faults import AnalysisLimit, Fault, api_fault, runtime_fault
-from wmrl_gym.scriptcheck.language.containers import element, elements, extend, length
+from wmrl_gym.scriptcheck.language.containers import element, elements, length
 from wmrl_gym.scriptcheck.language.names import SUBMISSION_PATH, Names
 from wmrl_gym.scriptcheck.limits import tick
+from wmrl_gym.scriptcheck.models import Call, Models
 from wmrl_gym.scriptcheck.overview import Overview
-from wmrl_gym.scriptcheck.scope import Scope, State, join_values, scalar_cells
-from wmrl_gym.scriptcheck.values import (
-    MISSING,
-    UNKNOWN,
-    Array,
-    Bound,
-    Const,
-    Dict,
-    Estimator,
-    Frame,
-    Function,
-    Items,
-    Real,
-    Scalar,
-    Series,
-    Text,
-    Value,
-    constant,
-)
+from wmrl_gym.scriptcheck.scope import Scope, State, scalar_cells
+from wmrl_gym.scriptcheck.values.data import Array, Frame, Series
+from wmrl_gym.scriptcheck.values.estimators import Estimator
+from wmrl_gym.scriptcheck.values.objects import Bound, Dict, Function, Items, Real, constant
+from wmrl_gym.scriptcheck.values.scalars import MISSING, UNKNOWN, Const, Scalar, Text, Value
 from wmrl_gym.scriptcheck.verdicts import Check
 from wmrl_gym.scriptcheck.walk.objects import (
     call_object,
     call_unmodelled,
     call_unmodelled_method,
-    script_class,
-    store_attribute,
 )
 
 MAX_STEPS = 40_000
@@ -53,7 +37,11 @@ class Dispatch(Names):
     deepest = 8
     """Calls nested deeper than this are not followed."""
 
-    def __init__(self, overview: Overview | None, budget_seconds: float = 20.0, memory_mb: float = 2048.0) -> None:
+    def __init__(
+        self, models: Models, overview: Overview | None, budget_seconds: float = 20.0, memory_mb: float = 2048.0
+    ) -> None:
+        self.models = models
+        """What functions, methods and classes mean."""
         self.overview = overview
         self.budget_seconds = budget_seconds
         self.memory_limit_mb = memory_mb
@@ -106,26 +94,22 @@ class Dispatch(Names):
 
     def attribute(self, value: Value, name: str) -> Value:
         """``value.name``."""
-        model = ATTRIBUTES.get(type(value))
+        model = self.models.attributes.get(type(value))
         return UNKNOWN if model is None else model(self, value, name)  # type: ignore[arg-type]
 
     def subscript(self, value: Value, key: Value) -> Value:
         """``value[key]``."""
-        model = SUBSCRIPTS.get(type(value))
+        model = self.models.subscripts.get(type(value))
         return UNKNOWN if model is None else model(self, value, key)  # type: ignore[arg-type]
 
     def store(self, value: Value, key: Value, item: Value) -> None:
         """``value[key] = item``."""
-        model = STORES.get(type(value))
+        model = self.models.stores.get(type(value))
         if model is not None:
             model(self, value, key, item)  # type: ignore[arg-type]
         elif isinstance(value, Const) and isinstance(value.value, str | int | float | None | tuple):
             name = type(value.value).__name__
             raise runtime_fault(f"'{name}' object does not support item assignment", "TypeError")
-
-    def store_attribute(self, value: Value, name: str, item: Value) -> None:
-        """``value.name = item``."""
-        store_attribute(self, value, name, item)
 
     def delete_item(self, value: Value, key: Value) -> None:
         """``del value[key]``."""
@@ -164,7 +148,7 @@ class Dispatch(Names):
 
     def _call_method(self, method: Bound, call: Call) -> Value:
         call.callee = method.name.rpartition(".")[2]
-        model = METHODS.get((type(method.receiver), method.name))
+        model = self.models.methods.get((type(method.receiver), method.name))
         if model is not None:
             return model(call, method.receiver)
 
@@ -176,7 +160,7 @@ class Dispatch(Names):
         if not callable(function.obj):
             raise api_fault(f"'{type(function.obj).__name__}' object is not callable")
         call.module, _, call.callee = function.name.rpartition(".")
-        model = FUNCTIONS.get(function.name)
+        model = self.models.functions.get(function.name)
         if model is not None:
             return model(call)
 
@@ -189,10 +173,6 @@ class Dispatch(Names):
             if isinstance(text, str) and SUBMISSION_PATH.endswith(text.rsplit("/", 1)[-1] or " "):
                 self.escaped = True
         return UNKNOWN
-
-    def join(self, a: Value, b: Value) -> Value:
-        """A value that is one of the two."""
-        return join_values(a, b)
 
     def weaken(self, value: Value) -> Value:
         """A value of the same kind of which nothing else is known."""
@@ -247,23 +227,11 @@ class Dispatch(Names):
             return value.obj if isinstance(value, Real) else None
         return found
 
-    def extend_list(self, target: Items, addition: Value) -> None:
-        """``target += addition`` for a list."""
-        extend(self, target, addition)
-
-    def enter(self, value: Value) -> Value:
-        """What ``with value as x`` binds."""
-        return value
-
     def wrap(self, obj: Any, name: str) -> Value:
         """Abstract value of a real object."""
         if isinstance(obj, bool | int | float | str | bytes | None):
             return Const(obj)
         return Real(obj, name)
-
-    def script_class(self, node: ast.ClassDef) -> Value:
-        """The class that a ``class`` statement makes."""
-        return script_class(self, node)
 
     def endless(self, reason: str) -> Fault:
         """The timeout that a loop without an end runs into."""

@@ -1,6 +1,6 @@
 """Abstract interpretation, expressions: literals, names, attributes, calls, comprehensions.
 
-What operators, attributes and calls *mean* for a given kind of value is registered by the modules on containers,
+What operators, attributes and calls *mean* for a given kind of value is offered by the modules on containers,
 frames, arrays and estimators; here is only the order in which Python evaluates things.
 """
 
@@ -10,23 +10,14 @@ import ast
 from abc import abstractmethod
 from typing import Any
 
-from wmrl_gym.scriptcheck.calls import Call
 from wmrl_gym.scriptcheck.cells import Cells
-from wmrl_gym.scriptcheck.faults import Fault, runtime_fault
+from wmrl_gym.scriptcheck.faults import Fault, python_fault
 from wmrl_gym.scriptcheck.language.operators import binary, compare, unary
 from wmrl_gym.scriptcheck.limits import MAX_ITEMS, MAX_TEXT, too_wide
+from wmrl_gym.scriptcheck.models import Call
 from wmrl_gym.scriptcheck.scope import Scope, join_values, scalar_cells
-from wmrl_gym.scriptcheck.values import (
-    NONE,
-    UNKNOWN,
-    Const,
-    Dict,
-    Instance,
-    Items,
-    Scalar,
-    Text,
-    Value,
-)
+from wmrl_gym.scriptcheck.values.objects import Dict, Instance, Items
+from wmrl_gym.scriptcheck.values.scalars import NONE, UNKNOWN, Const, Scalar, Text, Value
 from wmrl_gym.scriptcheck.walk.dispatch import Dispatch
 
 _UNROLL_COMPREHENSION = 400
@@ -130,10 +121,8 @@ class Expressions(Dispatch):
         if isinstance(value, Const) and isinstance(spec, Const) and node.conversion == -1:
             if too_wide(str(spec.value)):
                 return [Cells("str", missing=False)]
-            try:
+            with python_fault(TypeError, ValueError):
                 return [format(value.value, str(spec.value))]
-            except (ValueError, TypeError) as error:
-                raise runtime_fault(str(error), type(error).__name__) from None
         if isinstance(value, Text) and spec == Const(""):
             return list(value.parts)
         return [scalar_cells(value) or Cells()]
@@ -168,7 +157,6 @@ class Expressions(Dispatch):
         return value if certain else UNKNOWN
 
     def _on_unaryop(self, node: ast.UnaryOp) -> Value:
-
         return unary(self, node.op, self.eval(node.operand))
 
     def _on_binop(self, node: ast.BinOp) -> Value:
@@ -179,7 +167,6 @@ class Expressions(Dispatch):
         return binary(self, operator, left, right)
 
     def _on_compare(self, node: ast.Compare) -> Value:
-
         left, result = self.eval(node.left), UNKNOWN
         for operator, right_node in zip(node.ops, node.comparators, strict=True):
             right = self.eval(right_node)

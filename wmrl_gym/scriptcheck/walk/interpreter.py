@@ -9,28 +9,18 @@ from __future__ import annotations
 import ast
 import contextlib
 import copy
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from wmrl_gym.scriptcheck import installed
 from wmrl_gym.scriptcheck.faults import Fault, runtime_fault
-from wmrl_gym.scriptcheck.scope import Scope, join_states
-from wmrl_gym.scriptcheck.values import (
-    NONE,
-    UNKNOWN,
-    Const,
-    Function,
-    Instance,
-    Items,
-    Real,
-    Scalar,
-    Value,
-)
+from wmrl_gym.scriptcheck.language.containers import extend
+from wmrl_gym.scriptcheck.scope import Scope, join_states, join_values
+from wmrl_gym.scriptcheck.values.objects import Function, Instance, Items, Real
+from wmrl_gym.scriptcheck.values.scalars import NONE, UNKNOWN, Const, Scalar, Value
 from wmrl_gym.scriptcheck.verdicts import Check
 from wmrl_gym.scriptcheck.walk.expressions import Expressions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from wmrl_gym.scriptcheck.walk.objects import script_class, store_attribute
 
 UNROLL_AT_MOST = 160
 """Loops over this many known elements are walked one by one, longer ones once."""
@@ -101,7 +91,7 @@ class Interpreter(Expressions):
         current = self.eval(load)
         addition = self.eval(node.value)
         if isinstance(current, Items) and current.kind == "list" and isinstance(node.op, ast.Add):
-            self.extend_list(current, addition)
+            extend(self, current, addition)
             self.assign(node.target, current)
             return
         self.assign(node.target, self.binary(node.op, current, addition))
@@ -117,7 +107,7 @@ class Interpreter(Expressions):
         elif isinstance(target, ast.Subscript):
             self.store(self.eval(target.value), self.eval(target.slice), value)
         elif isinstance(target, ast.Attribute):
-            self.store_attribute(self.eval(target.value), target.attr, value)
+            store_attribute(self, self.eval(target.value), target.attr, value)
 
     def unpack(self, targets: list[ast.expr], value: Value) -> None:
         """Bind the elements of a sequence."""
@@ -234,7 +224,7 @@ class Interpreter(Expressions):
         self.bind_name(node.name, UNKNOWN)
 
     def _on_classdef(self, node: ast.ClassDef) -> None:
-        self.bind_name(node.name, self.script_class(node))
+        self.bind_name(node.name, script_class(self, node))
 
     # Branches
 
@@ -288,7 +278,7 @@ class Interpreter(Expressions):
 
     def _on_with(self, node: ast.With) -> None:
         for item in node.items:
-            entered = self.enter(self.eval(item.context_expr))
+            entered = self.eval(item.context_expr)
             if item.optional_vars is not None:
                 self.assign(item.optional_vars, entered)
         self.block(node.body)
@@ -445,5 +435,5 @@ class Interpreter(Expressions):
         except ReturnSignal as signal:
             last = signal.value
         for other in self.state.scope.returned:
-            last = self.join(last, other)
+            last = join_values(last, other)
         return last

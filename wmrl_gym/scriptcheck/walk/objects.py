@@ -9,37 +9,23 @@ import math
 from typing import Any
 
 from wmrl_gym.scriptcheck import installed
-from wmrl_gym.scriptcheck.calls import ATTRIBUTES, METHODS, SUBSCRIPTS, Call, callable_name
+from wmrl_gym.scriptcheck.arguments import callable_name
 from wmrl_gym.scriptcheck.cells import Cells
 from wmrl_gym.scriptcheck.data.series_methods import accessor_attribute
 from wmrl_gym.scriptcheck.estimators.estimators import construct, is_estimator
-from wmrl_gym.scriptcheck.evaluator import Evaluator
-from wmrl_gym.scriptcheck.faults import Fault, api_fault, name_fault, runtime_fault
+from wmrl_gym.scriptcheck.faults import Fault, api_fault, name_fault, python_fault, runtime_fault
 from wmrl_gym.scriptcheck.language.constants import call_constant_method
 from wmrl_gym.scriptcheck.language.operators import type_name
 from wmrl_gym.scriptcheck.limits import function_too_large, too_large
+from wmrl_gym.scriptcheck.models import Call, Evaluator, Models
 from wmrl_gym.scriptcheck.scope import Scope
-from wmrl_gym.scriptcheck.values import (
-    MISSING,
-    UNKNOWN,
-    Array,
-    Bound,
-    Const,
-    Dict,
-    Estimator,
-    Frame,
-    Function,
-    Instance,
-    Items,
-    Real,
-    Scalar,
-    Series,
-    Text,
-    Unknown,
-    Value,
-    constant,
-)
+from wmrl_gym.scriptcheck.values.data import Array, Frame, Series
+from wmrl_gym.scriptcheck.values.estimators import Estimator
+from wmrl_gym.scriptcheck.values.objects import Bound, Dict, Function, Instance, Items, Real, constant
+from wmrl_gym.scriptcheck.values.scalars import MISSING, UNKNOWN, Const, Scalar, Text, Unknown, Value
 from wmrl_gym.scriptcheck.verdicts import Check
+
+MODELS = Models()
 
 
 @dataclasses.dataclass(eq=False)
@@ -109,6 +95,7 @@ def _rename_columns(interpreter: Evaluator, frame: Frame, names: Value) -> None:
 # Attributes
 
 
+@MODELS.attribute(Real)
 def _real_attribute(interpreter: Evaluator, value: Real, name: str) -> Value:
     dotted = f"{value.name}.{name}"
     if isinstance(value.obj, installed.Opaque):
@@ -132,9 +119,7 @@ def _module_member(owner: Any, owner_name: str, name: str) -> Any:
         raise name_fault(str(error), "ImportError") from None
 
 
-ATTRIBUTES[Real] = _real_attribute
-
-
+@MODELS.attribute(Instance)
 def _instance_attribute(interpreter: Evaluator, value: Instance, name: str) -> Value:
     if name in value.facts and isinstance(value.facts[name], Value):
         return value.facts[name]
@@ -151,22 +136,17 @@ def _dynamic(cls: type) -> bool:
     return "__getattr__" in dir(cls) or not cls.__module__.startswith(("sklearn", "numpy", "pandas", "PIL.Image"))
 
 
-ATTRIBUTES[Instance] = _instance_attribute
-
-
+@MODELS.attribute(Bound)
 def _bound_attribute(interpreter: Evaluator, value: Bound, name: str) -> Value:
     """``df["a"].str.lower``: a method of an accessor, or of a method that was not called."""
     if isinstance(value.receiver, Series) and value.name in ("str", "dt", "cat"):
         return _accessor_member(value.receiver, value.name, name)
     if isinstance(value.receiver, Frame) and value.name in ("loc", "iloc", "at", "iat", "plot", "style"):
         return UNKNOWN
-    known = METHODS.get((type(value.receiver), value.name))
+    known = interpreter.models.methods.get((type(value.receiver), value.name))
     if known is not None and isinstance(value.receiver, Frame | Series | Estimator) and not name.startswith("__"):
         raise runtime_fault(f"'function' object has no attribute '{name}'", "AttributeError", confidence=0.85)
     return UNKNOWN
-
-
-ATTRIBUTES[Bound] = _bound_attribute
 
 
 def _accessor_member(series: Series, accessor: str, name: str) -> Value:
@@ -179,15 +159,14 @@ def _accessor_member(series: Series, accessor: str, name: str) -> Value:
     return Bound(series, f"{accessor}.{name}") if found is None else found
 
 
+@MODELS.attribute(Function)
 def _function_attribute(interpreter: Evaluator, value: Function, name: str) -> Value:
     if not name.startswith("__"):
         raise runtime_fault(f"'function' object has no attribute '{name}'", "AttributeError")
     return UNKNOWN
 
 
-ATTRIBUTES[Function] = _function_attribute
-
-
+@MODELS.attribute(ScriptObject)
 def _script_object_attribute(interpreter: Evaluator, value: ScriptObject, name: str) -> Value:
     if name in value.attributes:
         return value.attributes[name]
@@ -199,15 +178,10 @@ def _script_object_attribute(interpreter: Evaluator, value: ScriptObject, name: 
     return UNKNOWN
 
 
-ATTRIBUTES[ScriptObject] = _script_object_attribute
-
-
+@MODELS.attribute(ScriptClass)
 def _script_class_attribute(interpreter: Evaluator, value: ScriptClass, name: str) -> Value:
     return value.scope.names.get(name, UNKNOWN)
 
-
-ATTRIBUTES[ScriptClass] = _script_class_attribute
-SUBSCRIPTS[ScriptObject] = lambda interpreter, value, key: UNKNOWN
 
 # Calls
 
@@ -289,7 +263,6 @@ def call_unmodelled(call: Call, function: Real) -> Value:
 
 
 def _make(call: Call, cls: type, name: str) -> Value:
-
     if is_estimator(cls):
         return construct(call, cls)
     if issubclass(cls, BaseException):
@@ -307,10 +280,8 @@ def _really_call(call: Call, target: Any) -> Value:
         return Scalar(Cells("float", missing=None)) if not call.open_ended else UNKNOWN
     if function_too_large(target, args):
         return UNKNOWN
-    try:
+    with python_fault(ArithmeticError, TypeError, ValueError):
         result = target(*args)
-    except (ArithmeticError, TypeError, ValueError) as error:
-        raise runtime_fault(str(error), type(error).__name__) from None
     if isinstance(result, int):
         return UNKNOWN if too_large(result) else Const(result)
     return Const(result) if isinstance(result, float) and math.isfinite(result) else UNKNOWN

@@ -1,0 +1,228 @@
+"""A zoo of language-model families: tiny random models with every kind of layer their family has, saved to folders.
+
+Each is saved as a user's would be, so what is tested begins with `load_causal_lm`. The weights are large and nothing in
+them is 0 or 1 by convention: a token at a wrong position, a padded token that is seen, or a state that lost its row
+changes the log-probabilities far beyond rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.algorithms.tiny_lm import byte_tokenizer
+
+CONTEXT = 192
+"""Tokens of context of the families that have a limit."""
+WINDOW = 16
+"""Tokens a sliding-window layer sees: fewer than the longer prompts of the tests have."""
+STOP_IDS = (0, 40, 80, 120, 160, 200, 240)
+"""Tokens that end a turn: several, so that rows end at different times and the batch shrinks on the way."""
+
+SHAPE = {
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+}
+GATED_DELTA_NET = {
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 8,
+    "linear_value_head_dim": 8,
+    "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+}
+QWEN_EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "norm_topk_prob": True}
+
+
+def _llama(**common: Any) -> Any:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    return LlamaForCausalLM(LlamaConfig(**SHAPE, **common))
+
+
+def _qwen2(**common: Any) -> Any:
+    """Full attention below, a sliding window above, as its settings allow; biases on queries, keys and values."""
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    window = {"use_sliding_window": True, "sliding_window": WINDOW, "max_window_layers": 1}
+    return Qwen2ForCausalLM(Qwen2Config(**SHAPE, **window, **common))
+
+
+def _qwen3(**common: Any) -> Any:
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    return Qwen3ForCausalLM(Qwen3Config(**SHAPE, head_dim=16, **common))
+
+
+def _qwen3_5(**common: Any) -> Any:
+    from transformers import Qwen3_5ForCausalLM, Qwen3_5TextConfig
+
+    rope = {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5, "mrope_section": [2, 1, 1]}
+    shape = {**SHAPE, "num_hidden_layers": 3, "head_dim": 16}
+    return Qwen3_5ForCausalLM(Qwen3_5TextConfig(**shape, **GATED_DELTA_NET, rope_parameters=rope, **common))
+
+
+def _qwen3_next(**common: Any) -> Any:
+    from transformers import Qwen3NextConfig, Qwen3NextForCausalLM
+
+    shape = {**SHAPE, "num_hidden_layers": 3, "head_dim": 16, "shared_expert_intermediate_size": 32}
+    return Qwen3NextForCausalLM(Qwen3NextConfig(**shape, **GATED_DELTA_NET, **QWEN_EXPERTS, **common))
+
+
+def _qwen3_moe(**common: Any) -> Any:
+    from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
+
+    return Qwen3MoeForCausalLM(Qwen3MoeConfig(**SHAPE, head_dim=8, **QWEN_EXPERTS, **common))
+
+
+def _mixtral(**common: Any) -> Any:
+    from transformers import MixtralConfig, MixtralForCausalLM
+
+    return MixtralForCausalLM(MixtralConfig(**SHAPE, num_local_experts=4, num_experts_per_tok=2, **common))
+
+
+def _mistral(**common: Any) -> Any:
+    from transformers import MistralConfig, MistralForCausalLM
+
+    return MistralForCausalLM(MistralConfig(**SHAPE, sliding_window=WINDOW, **common))
+
+
+def _gemma2(**common: Any) -> Any:
+    from transformers import Gemma2Config, Gemma2ForCausalLM
+
+    return Gemma2ForCausalLM(
+        Gemma2Config(**SHAPE, head_dim=8, query_pre_attn_scalar=8, sliding_window=WINDOW, **common)
+    )
+
+
+def _gemma3(**common: Any) -> Any:
+    from transformers import Gemma3ForCausalLM, Gemma3TextConfig
+
+    layers = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": WINDOW}
+    return Gemma3ForCausalLM(Gemma3TextConfig(**SHAPE, head_dim=8, query_pre_attn_scalar=8, **layers, **common))
+
+
+def _phi3(**common: Any) -> Any:
+    from transformers import Phi3Config, Phi3ForCausalLM
+
+    return Phi3ForCausalLM(Phi3Config(**SHAPE, original_max_position_embeddings=CONTEXT, **common))
+
+
+def _gpt2(**common: Any) -> Any:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    return GPT2LMHeadModel(GPT2Config(n_embd=32, n_layer=2, n_head=4, **common))
+
+
+def _bloom(*, max_position_embeddings: int, **common: Any) -> Any:
+    """Positions are biases that fall with the distance, so there is no limit."""
+    from transformers import BloomConfig, BloomForCausalLM
+
+    return BloomForCausalLM(BloomConfig(hidden_size=32, n_layer=2, n_head=4, **common))
+
+
+def _lfm2(*, conv_bias: bool = False, **common: Any) -> Any:
+    from transformers import Lfm2Config, Lfm2ForCausalLM
+
+    layers = {"layer_types": ["conv", "full_attention", "conv"], "block_auto_adjust_ff_dim": False}
+    shape = {**SHAPE, "num_hidden_layers": 3}
+    return Lfm2ForCausalLM(Lfm2Config(**shape, **layers, conv_bias=conv_bias, **common))
+
+
+def _lfm2_conv_bias(**common: Any) -> Any:
+    """With a bias a padded token is not nothing to the convolution, whatever the mask says."""
+    return _lfm2(conv_bias=True, **common)
+
+
+def _granite_hybrid(**common: Any) -> Any:
+    from transformers import GraniteMoeHybridConfig, GraniteMoeHybridForCausalLM
+
+    state_space = {"mamba_n_heads": 4, "mamba_d_head": 16, "mamba_d_state": 8, "mamba_chunk_size": 16}
+    experts = {"num_local_experts": 4, "num_experts_per_tok": 2, "shared_intermediate_size": 32}
+    return GraniteMoeHybridForCausalLM(
+        GraniteMoeHybridConfig(
+            **{**SHAPE, "num_hidden_layers": 3},
+            **state_space,
+            **experts,
+            layer_types=["linear_attention", "full_attention", "linear_attention"],
+            position_embedding_type="rope",
+            attention_multiplier=0.3,
+            **common,
+        )
+    )
+
+
+def _mamba(*, max_position_embeddings: int, **common: Any) -> Any:
+    """A state and no positions, so there is no limit."""
+    from transformers import MambaConfig, MambaForCausalLM
+
+    return MambaForCausalLM(MambaConfig(hidden_size=32, num_hidden_layers=2, state_size=8, **common))
+
+
+def _gpt_oss(**common: Any) -> Any:
+    from transformers import GptOssConfig, GptOssForCausalLM
+
+    experts = {"num_local_experts": 4, "num_experts_per_tok": 2}
+    rope = {"rope_type": "default", "rope_theta": 1e4}
+    shape = {**SHAPE, "head_dim": 8, "sliding_window": WINDOW}
+    return GptOssForCausalLM(GptOssConfig(**shape, **experts, rope_parameters=rope, **common))
+
+
+FAMILIES: dict[str, Callable[..., Any]] = {
+    "llama": _llama,
+    "qwen2": _qwen2,
+    "qwen3": _qwen3,
+    "qwen3_5": _qwen3_5,
+    "qwen3_next": _qwen3_next,
+    "qwen3_moe": _qwen3_moe,
+    "mixtral": _mixtral,
+    "mistral": _mistral,
+    "gemma2": _gemma2,
+    "gemma3": _gemma3,
+    "phi3": _phi3,
+    "gpt2": _gpt2,
+    "bloom": _bloom,
+    "lfm2": _lfm2,
+    "lfm2_conv_bias": _lfm2_conv_bias,
+    "granite_hybrid": _granite_hybrid,
+    "mamba": _mamba,
+    "gpt_oss": _gpt_oss,
+}
+
+
+def tiny(family: str, vocabulary: int, stop_ids: tuple[int, ...] = (0,), seed: int = 0) -> Any:
+    """A random model of a family."""
+    import torch
+
+    torch.manual_seed(seed)
+    model = FAMILIES[family](
+        vocab_size=vocabulary,
+        max_position_embeddings=CONTEXT,
+        initializer_range=0.3,
+        bos_token_id=None,
+        eos_token_id=0,
+        pad_token_id=None,
+    )
+    with torch.no_grad():
+        for parameter in model.parameters():
+            # Norms, biases and gates begin as all 0 or all 1, behind which a wrong row or a seen padding would hide.
+            if parameter.numel() > 1 and bool((parameter == parameter.flatten()[0]).all()):
+                parameter.add_(0.2 * torch.randn_like(parameter))
+        for name, parameter in model.named_parameters():
+            # A gated delta net sums decays over a chunk and takes differences, so steep ones cost single precision its
+            # fourth decimal; gentle ones also keep what they saw, so that a lost state shows.
+            if name.endswith("linear_attn.A_log"):
+                parameter.uniform_(-4.0, -1.0)
+    model.generation_config.eos_token_id = list(stop_ids)
+    return model
+
+
+def save(family: str, folder: Path, stop_ids: tuple[int, ...] = (0,), seed: int = 0) -> Path:
+    """Write a random model of a family with its tokenizer into a folder that `load_causal_lm` reads."""
+    tokenizer = byte_tokenizer()
+    tiny(family, len(tokenizer), stop_ids, seed).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
