@@ -346,6 +346,7 @@ def tiny(family: str, vocabulary: int, stop_ids: tuple[int, ...] = (0,), *, fres
 def save(family: str, folder: Path, stop_ids: tuple[int, ...] = (0,), *, fresh: bool = False) -> Path:
     """Write a random model of a family with its tokenizer into a folder that `load_causal_lm` reads."""
     tokenizer = byte_tokenizer()
-    tiny(family, len(tokenizer), stop_ids, fresh=fresh).save_pretrained(folder)
+    # As in published models, there are more embeddings than the tokenizer has tokens.
+    tiny(family, len(tokenizer) + 7, stop_ids, fresh=fresh).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder

@@ -124,6 +124,12 @@ def assert_same(one: Decision, other: Decision) -> None:
     assert (one.action, one.finished) == (other.action, other.finished)
 
 
+def assert_identical(some: list[Decision], others: list[Decision]) -> None:
+    for one, other in zip(some, others, strict=True):
+        np.testing.assert_array_equal(one.token_ids, other.token_ids)
+        np.testing.assert_array_equal(one.log_probs, other.log_probs)
+
+
 def assert_scored_as_sampled(policy: CausalLMPolicy, decisions: list[Decision]) -> None:
     log_probs, _, _ = policy.log_probs(decisions)
     for row, decision in enumerate(decisions):
@@ -179,19 +185,21 @@ def test_the_gradient_of_a_batch_is_the_sum_of_plain_gradients(policy: CausalLMP
     decisions = some_decisions(policy)
     # A weight of its own for every token, so that no two can be exchanged.
     weights = torch.randn(len(decisions), NEW_TOKENS, generator=torch.Generator().manual_seed(0))
-    log_probs, _, _ = policy.log_probs(decisions)
-    (log_probs * weights[:, : log_probs.shape[1]]).sum().backward()
-    parameters = dict(policy.model.named_parameters())
-    batched = {name: _gradient(parameter) for name, parameter in parameters.items()}
-    policy.model.zero_grad()
     for row, decision in enumerate(decisions):
         (plain_log_probs(policy, decision) * weights[row, : len(decision.token_ids)]).sum().backward()
-    largest = max(float(_gradient(parameter).abs().max()) for parameter in parameters.values())
-    for name, parameter in parameters.items():
-        expected = _gradient(parameter)
-        assert batched[name].isfinite().all(), name
-        scale = max(float(expected.abs().max()), 1e-3 * largest)
-        assert float((batched[name] - expected).abs().max()) < 1e-3 * scale, name
+    expected = {name: _gradient(parameter) for name, parameter in policy.model.named_parameters()}
+    largest = max(float(gradient.abs().max()) for gradient in expected.values())
+    for recomputed in (False, True):
+        if recomputed:
+            policy.model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        policy.model.zero_grad()
+        log_probs, _, _ = policy.log_probs(decisions)
+        (log_probs * weights[:, : log_probs.shape[1]]).sum().backward()
+        for name, parameter in policy.model.named_parameters():
+            found = _gradient(parameter)
+            scale = max(float(expected[name].abs().max()), 1e-3 * largest)
+            assert found.isfinite().all(), name
+            assert float((found - expected[name]).abs().max()) < 1e-3 * scale, name
 
 
 def _gradient(parameter: torch.nn.Parameter) -> torch.Tensor:
@@ -215,9 +223,9 @@ def test_a_resumed_policy_acts_as_the_one_that_was_saved(policy: CausalLMPolicy,
     first, second = two_turns(policy, seed=1)
     assert any(not np.array_equal(one.token_ids, other.token_ids) for one, other in zip(before, first, strict=True))
     resumed_first, resumed_second = two_turns(resumed, seed=1)
-    for one, other in zip([*first, *second], [*resumed_first, *resumed_second], strict=True):
-        np.testing.assert_array_equal(one.token_ids, other.token_ids)
-        np.testing.assert_array_equal(one.log_probs, other.log_probs)
+    assert_identical([*first, *second], [*resumed_first, *resumed_second])
+    policy.save_pretrained(tmp_path / "saved")
+    assert_identical(first, two_turns(load(tmp_path / "saved"), seed=1)[0])
 
 
 def test_what_was_found_of_a_fresh_model_holds_once_it_has_learned(
@@ -233,7 +241,7 @@ def test_what_was_found_of_a_fresh_model_holds_once_it_has_learned(
     assert_scored_as_sampled(grown, [*first, *second])
 
 
-def test_an_adapter_alone_is_trained_and_restored(policy: CausalLMPolicy, folder: Path) -> None:
+def test_an_adapter_alone_is_trained_and_restored(policy: CausalLMPolicy, folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("peft")
     decisions = some_decisions(policy)
     adapted = load(folder, lora_rank=2)
@@ -249,15 +257,15 @@ def test_an_adapter_alone_is_trained_and_restored(policy: CausalLMPolicy, folder
     assert state and all("lora_" in name for name in state)
     restored = load(folder, lora_rank=2)
     restored.load_state_dict({name: value.clone() for name, value in state.items()})
-    for one, other in zip(changed, some_decisions(restored), strict=True):
-        np.testing.assert_array_equal(one.token_ids, other.token_ids)
-        np.testing.assert_array_equal(one.log_probs, other.log_probs)
+    assert_identical(changed, some_decisions(restored))
+    adapted.save_pretrained(tmp_path / "adapter")
+    assert_identical(changed, some_decisions(load(tmp_path / "adapter")))
 
 
 def test_a_long_prompt_beside_short_ones_writes_to_the_end_of_the_context(family: str, tmp_path: Path) -> None:
     policy = load(save(family, tmp_path), max_new_tokens=40)
     policy.context_length = policy.context_length or CONTEXT  # some families have no limit of their own
-    observations = ["short", "long " * 32, "brief", "terse", "long " * 34]
+    observations = ["short", "long " * 32, "brief", "terse", "long " * 34, "long " * 36]
     seeds = [(7, row) for row in range(len(observations))]
     together = policy.act(observations, histories=[()] * len(observations), seeds=seeds)
     for row, decision in enumerate(together):
