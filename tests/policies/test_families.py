@@ -27,29 +27,6 @@ OBSERVATIONS = [
 FEEDBACK = ["ok", "got 0.5", "an error at line 3 of the second cell", "", "got 0.25"]
 NEW_TOKENS = 14
 
-ACTING = ("a_decision_is_the_same_alone_and_in_a_batch", "what_is_sampled_follows_the_plain_model")
-SCORING = ("a_batch_is_scored_as_each_decision_alone", "training_makes_given_decisions_likelier")
-GRADIENT = "the_gradient_of_a_batch_is_the_sum_of_plain_gradients"
-FRESH = "what_was_found_of_a_fresh_model_holds_once_it_has_learned"
-ADAPTER = "an_adapter_alone_is_trained_and_restored"
-LONG = "a_long_prompt_beside_short_ones_writes_to_the_end_of_the_context"
-LOCAL = "its window is wider than the trial's prompts, and no setting of the cache or of `layer_types` tells of it"
-TEMPERED = "it tempers queries by their column, padding included, from a length on that the trial's prompts do not have"
-HALF = "half_precision_hides_no_shortcut_that_is_wrong"
-COARSE = "the trial takes place in half precision, whose rounding hides what is wrong"
-UNTRIED = "with fresh weights the trial cannot tell, and it is not repeated"
-KNOWN: dict[tuple[str, str], str] = {
-    **{(test, "gpt_neo"): LOCAL for test in (*ACTING, *SCORING, GRADIENT, FRESH, ADAPTER, LONG)},
-    **{(test, "llama4"): TEMPERED for test in (*ACTING, *SCORING, FRESH)},
-    (ADAPTER, "llama4"): "peft's adapter on Llama 4's router hands on a tuple",
-    (LONG, "phi3_longrope"): "beyond its first context a pass changes what was said within it",
-    **{(HALF, family): COARSE for family in ("gemma2", "lfm2_conv_bias", "recurrent_gemma")},
-    (FRESH, "lfm2_conv_bias"): f"biases are 0 at first: {UNTRIED}",
-    **{(FRESH, family): f"logits are small at first, uncapped: {UNTRIED}" for family in ("gemma2", "recurrent_gemma")},
-}
-"""(test without "test_", family) of what does not hold yet, and why."""
-
-
 @pytest.fixture(scope="module", autouse=True)
 def _one_thread() -> Iterator[None]:
     """Models this small are slowed down by threads that wait for each other."""
@@ -57,13 +34,6 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
-
-
-@pytest.fixture(autouse=True)
-def _known(request: pytest.FixtureRequest, family: str) -> None:
-    reason = KNOWN.get((request.node.originalname.removeprefix("test_"), family))
-    if reason:
-        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
 
 
 @pytest.fixture(scope="module", params=FAMILIES)

@@ -72,5 +72,10 @@ def _capped_head(model: Any, hidden: torch.Tensor) -> torch.Tensor:
     return torch.tanh(_plain_head(model, hidden) / cap) * cap
 
 
-HEADS = (_plain_head, _divided_head, _multiplied_head, _capped_head)
-"""What models do with the output of their last layer: nothing more, or one of these."""
+def _recurrent_gemma_head(model: Any, hidden: torch.Tensor) -> torch.Tensor:
+    cap = base_model(model).config.logits_soft_cap
+    return torch.tanh(_plain_head(model, hidden) / cap) * cap
+
+
+HEADS = (_capped_head, _recurrent_gemma_head, _divided_head, _multiplied_head, _plain_head)
+"""What models do with the output of their last layer. Plain comes last: small logits are as good as uncapped."""

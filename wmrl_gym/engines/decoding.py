@@ -18,6 +18,7 @@ from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteria
 
 from wmrl_gym.engines.preallocated_cache import base_model, cache_argument, preallocated_cache
 from wmrl_gym.engines.shared_prefix import MOST_LEVELS, columns_needed, left_pad, prefill, shared_paths
+from wmrl_gym.engines.traits import positions_are_limited
 
 COMPACT_BELOW = 0.7
 """Rows that ended are dropped from the batch once fewer than this share still runs; copying the cache has a price."""
@@ -70,12 +71,13 @@ def decode(
     if method == "shared":
         _decode_shared(model, prompts, chooser, max(limits), pad_id, levels, device)
         return
-    # Rows of one limit together: one whose context is full must not be run on beyond it because of its neighbours.
+    # A row whose table of positions is at its end must not be run on beyond it because of its neighbours.
+    apart = positions_are_limited(model)
     batches: dict[tuple[int, int], list[int]] = {}
     for row, (prompt, limit) in enumerate(zip(prompts, limits, strict=True)):
-        batches.setdefault((limit, len(prompt) if method == "even" else 0), []).append(row)
-    for (limit, _), rows in batches.items():
-        _generate(model, prompts, rows, chooser, limit, pad_id, device)
+        batches.setdefault((limit if apart else 0, len(prompt) if method == "even" else 0), []).append(row)
+    for rows in batches.values():
+        _generate(model, prompts, rows, chooser, max(limits[row] for row in rows), pad_id, device)
 
 
 def _decode_shared(

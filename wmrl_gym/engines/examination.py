@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from wmrl_gym.engines.architecture import HEADS, Architecture, Head, last_hidden
 from wmrl_gym.engines.decoding import Method, decode
 from wmrl_gym.engines.packing import PackedSequence
-from wmrl_gym.engines.preallocated_cache import attends_to_everything, base_model
+from wmrl_gym.engines.preallocated_cache import base_model
 from wmrl_gym.engines.shared_prefix import LEAST_SHARED
 from wmrl_gym.engines.token_log_probs import Row, row_features
+from wmrl_gym.engines.traits import attends_to_everything, bears_left_padding
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ def examine(model: Any, device: torch.device | str = "cpu") -> Architecture:
     decoding: Method
     if whole and trial.decodes("shared"):
         decoding = "shared"
-    elif trial.decodes("padded"):
+    elif bears_left_padding(model) and trial.decodes("padded"):
         decoding = "padded"
     elif trial.decodes("even") or trial.coarse:
         decoding = "even"
@@ -103,7 +104,7 @@ class _Trial:
         self.prompts = [
             np.concatenate([common, self._tokens(6, 40)]),
             np.concatenate([common, self._tokens(1, 60)]),
-            self._tokens(9, 80),
+            self._tokens(2, 80),  # shorter than the kernel of a convolution, into which padding could leak
             np.concatenate([common, self._tokens(6, 90)]),
         ]
         self.answers = [self._tokens(count, 100 + 10 * i) for i, count in enumerate((4, 5, 1, 2))]

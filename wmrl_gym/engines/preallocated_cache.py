@@ -57,18 +57,6 @@ def preallocated_cache(model: Any, capacity: int) -> DynamicCache:
     return cache
 
 
-def attends_to_everything(model: Any) -> bool:
-    """Whether every layer attends to all that went before: no window, no recurrent state.
-
-    Only then does a cache tolerate padding between two segments, and may its rows be selected and repeated at will.
-    """
-    config = base_model(model).config
-    layers = DynamicCache(config=config).layers
-    kinds = set(getattr(config, "layer_types", None) or ())
-    # A model without attention gets a cache without layers.
-    return bool(layers) and all(type(layer) is DynamicLayer for layer in layers) and kinds <= {"full_attention"}
-
-
 def cache_argument(model: Any) -> str:
     """Name of the forward argument that takes the key-value cache: it changed within transformers 5."""
     return "cache" if "cache" in forward_arguments(model) else "past_key_values"

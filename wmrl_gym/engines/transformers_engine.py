@@ -182,7 +182,9 @@ class TransformersEngine:
                 grammar = self._grammars.start(prompt.schema)
         except Exception as error:
             return Answer(None, error=f"the prompt cannot be used: {type(error).__name__}: {error}")
-        context = self.context_length or getattr(self._model.config, "max_position_embeddings", None)
+        from wmrl_gym.engines.traits import context_length
+
+        context = self.context_length or context_length(self._model)
         room = sampling.max_tokens if context is None else min(sampling.max_tokens, context - len(ids))
         if room < 1:
             return Answer(

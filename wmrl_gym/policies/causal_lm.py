@@ -21,6 +21,7 @@ from wmrl_gym.engines.decoding import decode
 from wmrl_gym.engines.examination import examine, refuse_wrappers
 from wmrl_gym.engines.stream_sampler import Sampled, StreamSampler, thought_budget
 from wmrl_gym.engines.token_log_probs import token_log_probs
+from wmrl_gym.engines.traits import context_length as own_context_length
 from wmrl_gym.policies.batching import Stream, act_in_batches, available_device, episodes_that_keep_busy
 
 
@@ -72,7 +73,7 @@ class CausalLMPolicy:
         self.tokenizer = tokenizer
         self.max_new_tokens = max_new_tokens
         self.batch_size = batch_size
-        self.context_length = context_length or _own_context_length(model)
+        self.context_length = context_length or own_context_length(model)
         self.compute_dtype = None if compute_dtype is None else dtype_named(compute_dtype)
         self.conversation = Conversation(
             tokenizer,
@@ -86,7 +87,9 @@ class CausalLMPolicy:
             None if max_thinking_tokens is None else thought_budget(self.conversation, max_thinking_tokens)
         )
         self._pad_id = self.conversation.end_of_turn
-        with self._precision():
+        # In the weights' own precision: rounding to half of it would hide what is wrong.
+        flash = "flash" in str(getattr(model.config, "_attn_implementation", ""))
+        with self._precision() if flash else nullcontext():
             self.architecture = examine(self.model, self.device)
 
     @property
@@ -258,8 +261,3 @@ def dtype_named(name: str) -> torch.dtype:
         raise ValueError(f"{name!r} is no floating-point type of torch: choose float32, bfloat16 or float16")
     return found
 
-
-def _own_context_length(model: Any) -> int | None:
-    config = model.config.get_text_config() if hasattr(model.config, "get_text_config") else model.config
-    length = getattr(config, "max_position_embeddings", None)
-    return None if length is None else int(length)

@@ -177,12 +177,19 @@ def add_lora(model: Any, rank: int, alpha: int | None = None, seed: int = 0) -> 
         r=rank,
         lora_alpha=2 * rank if alpha is None else alpha,
         target_modules="all-linear",
-        exclude_modules=["out_proj"] if getattr(model.config, "model_type", None) in PAST_THE_MODULE else None,
+        exclude_modules=_without_adapter(model) or None,
         task_type="CAUSAL_LM",
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return get_peft_model(model, settings)
+
+
+def _without_adapter(model: Any) -> list[str]:
+    """Linear layers on which an adapter has no effect, or fails: routers of experts may hand on tuples."""
+    past = ["out_proj"] if getattr(model.config, "model_type", None) in PAST_THE_MODULE else []
+    routed = any(name.rpartition(".")[2] == "router" for name, _ in model.named_modules())
+    return [*past, *(["router"] if routed else [])]
 
 
 def _require_peft() -> None:
