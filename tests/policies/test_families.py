@@ -27,6 +27,26 @@ OBSERVATIONS = [
 FEEDBACK = ["ok", "got 0.5", "an error at line 3 of the second cell", "", "got 0.25"]
 NEW_TOKENS = 14
 
+ACTING = ("a_decision_is_the_same_alone_and_in_a_batch", "what_is_sampled_follows_the_plain_model")
+SCORING = ("a_batch_is_scored_as_each_decision_alone", "training_makes_given_decisions_likelier")
+GRADIENT = "the_gradient_of_a_batch_is_the_sum_of_plain_gradients"
+FRESH = "what_was_found_of_a_fresh_model_holds_once_it_has_learned"
+ADAPTER = "an_adapter_alone_is_trained_and_restored"
+LONG = "a_long_prompt_beside_short_ones_writes_to_the_end_of_the_context"
+LOCAL = "its window is wider than the trial's prompts, and no setting of the cache or of `layer_types` tells of it"
+TEMPERED = "it tempers queries by their column, padding included, from a length on that the trial's prompts do not have"
+UNTRIED = "with fresh weights the trial cannot tell, and it is not repeated"
+KNOWN: dict[tuple[str, str], str] = {
+    **{(test, "gpt_neo"): LOCAL for test in (*ACTING, *SCORING, GRADIENT, FRESH, ADAPTER, LONG)},
+    **{(test, "llama4"): TEMPERED for test in (*ACTING, *SCORING, FRESH)},
+    (ADAPTER, "llama4"): "peft's adapter on Llama 4's router hands on a tuple",
+    (LONG, "phi3_longrope"): "beyond its first context a pass changes what was said within it",
+    (FRESH, "lfm2_conv_bias"): f"biases are 0 at first: {UNTRIED}",
+    **{(FRESH, family): f"logits are small at first, uncapped: {UNTRIED}" for family in ("gemma2", "recurrent_gemma")},
+}
+"""(test without "test_", family) of what does not hold yet, and why."""
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _one_thread() -> Iterator[None]:
     """Models this small are slowed down by threads that wait for each other."""
@@ -34,6 +54,13 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture(autouse=True)
+def _known(request: pytest.FixtureRequest, family: str) -> None:
+    reason = KNOWN.get((request.node.originalname.removeprefix("test_"), family))
+    if reason:
+        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -97,6 +124,12 @@ def assert_same(one: Decision, other: Decision) -> None:
     assert (one.action, one.finished) == (other.action, other.finished)
 
 
+def assert_identical(some: list[Decision], others: list[Decision]) -> None:
+    for one, other in zip(some, others, strict=True):
+        np.testing.assert_array_equal(one.token_ids, other.token_ids)
+        np.testing.assert_array_equal(one.log_probs, other.log_probs)
+
+
 def assert_scored_as_sampled(policy: CausalLMPolicy, decisions: list[Decision]) -> None:
     log_probs, _, _ = policy.log_probs(decisions)
     for row, decision in enumerate(decisions):
@@ -152,19 +185,21 @@ def test_the_gradient_of_a_batch_is_the_sum_of_plain_gradients(policy: CausalLMP
     decisions = some_decisions(policy)
     # A weight of its own for every token, so that no two can be exchanged.
     weights = torch.randn(len(decisions), NEW_TOKENS, generator=torch.Generator().manual_seed(0))
-    log_probs, _, _ = policy.log_probs(decisions)
-    (log_probs * weights[:, : log_probs.shape[1]]).sum().backward()
-    parameters = dict(policy.model.named_parameters())
-    batched = {name: _gradient(parameter) for name, parameter in parameters.items()}
-    policy.model.zero_grad()
     for row, decision in enumerate(decisions):
         (plain_log_probs(policy, decision) * weights[row, : len(decision.token_ids)]).sum().backward()
-    largest = max(float(_gradient(parameter).abs().max()) for parameter in parameters.values())
-    for name, parameter in parameters.items():
-        expected = _gradient(parameter)
-        assert batched[name].isfinite().all(), name
-        scale = max(float(expected.abs().max()), 1e-3 * largest)
-        assert float((batched[name] - expected).abs().max()) < 1e-3 * scale, name
+    expected = {name: _gradient(parameter) for name, parameter in policy.model.named_parameters()}
+    largest = max(float(gradient.abs().max()) for gradient in expected.values())
+    for recomputed in (False, True):
+        if recomputed:
+            policy.model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        policy.model.zero_grad()
+        log_probs, _, _ = policy.log_probs(decisions)
+        (log_probs * weights[:, : log_probs.shape[1]]).sum().backward()
+        for name, parameter in policy.model.named_parameters():
+            found = _gradient(parameter)
+            scale = max(float(expected[name].abs().max()), 1e-3 * largest)
+            assert found.isfinite().all(), name
+            assert float((found - expected[name]).abs().max()) < 1e-3 * scale, name
 
 
 def _gradient(parameter: torch.nn.Parameter) -> torch.Tensor:
@@ -188,12 +223,25 @@ def test_a_resumed_policy_acts_as_the_one_that_was_saved(policy: CausalLMPolicy,
     first, second = two_turns(policy, seed=1)
     assert any(not np.array_equal(one.token_ids, other.token_ids) for one, other in zip(before, first, strict=True))
     resumed_first, resumed_second = two_turns(resumed, seed=1)
-    for one, other in zip([*first, *second], [*resumed_first, *resumed_second], strict=True):
-        np.testing.assert_array_equal(one.token_ids, other.token_ids)
-        np.testing.assert_array_equal(one.log_probs, other.log_probs)
+    assert_identical([*first, *second], [*resumed_first, *resumed_second])
+    policy.save_pretrained(tmp_path / "saved")
+    assert_identical(first, two_turns(load(tmp_path / "saved"), seed=1)[0])
 
 
-def test_an_adapter_alone_is_trained_and_restored(policy: CausalLMPolicy, folder: Path) -> None:
+def test_what_was_found_of_a_fresh_model_holds_once_it_has_learned(
+    policy: CausalLMPolicy, family: str, tmp_path: Path
+) -> None:
+    grown = load(save(family, tmp_path, STOP_IDS, fresh=True))
+    grown.load_state_dict(policy.state_dict())
+    first, second = two_turns(grown)
+    for decision in [*first, *second]:
+        with torch.no_grad():
+            expected = plain_log_probs(policy, decision)
+        np.testing.assert_allclose(decision.log_probs, expected, atol=1e-4)
+    assert_scored_as_sampled(grown, [*first, *second])
+
+
+def test_an_adapter_alone_is_trained_and_restored(policy: CausalLMPolicy, folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("peft")
     decisions = some_decisions(policy)
     adapted = load(folder, lora_rank=2)
@@ -209,15 +257,15 @@ def test_an_adapter_alone_is_trained_and_restored(policy: CausalLMPolicy, folder
     assert state and all("lora_" in name for name in state)
     restored = load(folder, lora_rank=2)
     restored.load_state_dict({name: value.clone() for name, value in state.items()})
-    for one, other in zip(changed, some_decisions(restored), strict=True):
-        np.testing.assert_array_equal(one.token_ids, other.token_ids)
-        np.testing.assert_array_equal(one.log_probs, other.log_probs)
+    assert_identical(changed, some_decisions(restored))
+    adapted.save_pretrained(tmp_path / "adapter")
+    assert_identical(changed, some_decisions(load(tmp_path / "adapter")))
 
 
 def test_a_long_prompt_beside_short_ones_writes_to_the_end_of_the_context(family: str, tmp_path: Path) -> None:
     policy = load(save(family, tmp_path), max_new_tokens=40)
-    policy.context_length = CONTEXT  # for the families that have no limit of their own
-    observations = ["short", "long " * 32, "brief", "terse", "long " * 34]
+    policy.context_length = policy.context_length or CONTEXT  # some families have no limit of their own
+    observations = ["short", "long " * 32, "brief", "terse", "long " * 34, "long " * 36]
     seeds = [(7, row) for row in range(len(observations))]
     together = policy.act(observations, histories=[()] * len(observations), seeds=seeds)
     for row, decision in enumerate(together):

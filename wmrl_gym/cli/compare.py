@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import itertools
-import json
 import shlex
 
 from rich.console import Console
 
 from wmrl_gym.cli.compare_progress import SliceDisplay
 from wmrl_gym.cli.configuration import listed, shown
-from wmrl_gym.reporting.comparison import compare_arms
-from wmrl_gym.reporting.comparison_curve import Curve, read_curve
-from wmrl_gym.reporting.comparison_plot import plot
-from wmrl_gym.reporting.comparison_text import latex, markdown, to_data
-from wmrl_gym.reporting.final_table import final_table
+from wmrl_gym.reporting.comparison_files import write_comparison
 from wmrl_gym.reporting.notation import duration
 from wmrl_gym.runs.arms import Plan, plan_comparison, show_plan
 from wmrl_gym.runs.comparing import Comparison
-from wmrl_gym.runs.records.run_directory import DamagedRun, write_atomically
 from wmrl_gym.runs.stopping import StopRequested
 
 
@@ -67,43 +60,15 @@ class _Comparing:
 
     def _report(self, show: bool = False) -> None:
         """Write the comparison of the seeds that all arms have finished."""
-        plan = self.plan
-        finished = self.comparison.finished_seeds()
-        if not finished:
+        report = write_comparison(self.comparison, self.command)
+        if report is None:
             return
-        for arm, seed in itertools.product(plan.arms, finished):
-            if not (self.comparison.directories[arm, seed].path / "table.json").is_file():
-                final_table(self.comparison.run(arm, seed)).write(self.comparison.directories[arm, seed])
-        curves: dict[str, dict[int, Curve]] = {
-            arm: {seed: self._curve(arm, seed) for seed in finished} for arm in plan.arms
-        }
-        comparison = compare_arms(curves, plan.reference, level=plan.settings.level, resamples=plan.settings.resamples)
-        text = markdown(comparison, f"Comparison {plan.folder.name}", self.command)
-        write_atomically(plan.folder / "comparison.md", text)
-        write_atomically(plan.folder / "comparison.tex", latex(comparison))
-        asked = {"command": self.command, "score": comparison.measure.name, "overrides": plan.overrides}
-        data = {**asked, **to_data(comparison)}
-        write_atomically(plan.folder / "comparison.json", json.dumps(data, indent=2))
-        written = "comparison.md, .json, .tex"
-        try:
-            plot(comparison, plan.folder / "comparison.svg")
-            written += " and .svg"
-        except ImportError as error:
-            self._say(f"no plot: {error}")
+        if report.no_plot is not None:
+            self._say(f"no plot: {report.no_plot}")
         if show:
-            self._say(text)
-        self._say(f"wrote {written} in {plan.folder}; seeds: {', '.join(map(str, finished))}")
-
-    def _curve(self, arm: str, seed: int) -> Curve:
-        settings = self.plan.config(arm, seed).algorithm.build()
-        directory = self.comparison.directories[arm, seed]
-        curve = read_curve(directory, settings.groups_per_step * settings.group_size)
-        if curve is None:
-            raise DamagedRun(
-                f"'{directory.path}' is finished, but has no evaluation before training (before.json)\n"
-                "  move that folder away; the same command runs it again."
-            )
-        return curve
+            self._say(report.text)
+        seeds = ", ".join(map(str, report.seeds))
+        self._say(f"wrote {', '.join(report.files)} in {self.plan.folder}; seeds: {seeds}")
 
     def _say(self, text: str) -> None:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -73,6 +73,8 @@ class VLLMPolicy(CausalLMPolicy):
         **settings: Any,
     ) -> None:
         super().__init__(model, tokenizer, max_new_tokens, **settings)
+        if self._thinking is not None:
+            raise ValueError("vLLM does not keep to max_thinking_tokens: leave it out, or use policy=causal_lm")
         self.engine = engine
         self.exchange = exchange
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -205,6 +207,8 @@ def load_vllm_policy(
     lora_alpha: int | None = None,
     seed: int = 0,
     gradient_checkpointing: bool = False,
+    template_arguments: dict[str, Any] | None = None,
+    max_observation_tokens: int | None = None,
     local_files_only: bool = False,
 ) -> VLLMPolicy:
     """Load a policy for training, and have vLLM load the same model when the policy first acts.
@@ -225,6 +229,8 @@ def load_vllm_policy(
         lora_alpha: scale of the adapters; None for twice the rank.
         seed: of a new adapter's first weights.
         gradient_checkpointing: see `load_causal_lm`.
+        template_arguments: of the chat template.
+        max_observation_tokens: longest observation; the middle of a longer one is left out. None for no limit.
         local_files_only: never reach for the network.
 
     Raises:
@@ -257,6 +263,8 @@ def load_vllm_policy(
         device=device,
         batch_size=batch_size,
         compute_dtype=compute_dtype,
+        template_arguments=template_arguments,
+        max_observation_tokens=max_observation_tokens,
     )
 
 
