@@ -319,6 +319,23 @@ def test_an_agent_trained_on_a_device_that_is_missing_is_written_on_the_cpu(
     assert (export(run.path, tmp_path / "out").folder / "model.safetensors").is_file()
 
 
+def test_an_agent_that_acted_through_vllm_is_written_without_it(trained: TrainingRun, tmp_path: Path) -> None:
+    plain = trained.directory.config()
+    target = "wmrl_gym.policies.load_vllm_policy"
+    plain["policy"] = {
+        "_target_": target,
+        "path": str(NANO_DIRECTORY),
+        "send_seed": False,
+        "max_observation_tokens": 99,
+    }
+    run = RunDirectory.create(tmp_path / "runs", "served", 0, plain)
+    shutil.copytree(trained.directory.checkpoints, run.checkpoints)
+    card = exported_card(run.path, tmp_path / "out")
+    assert "512 of an answer; 99 of an observation, the middle of longer ones left out." in card
+    weights = [folder / "model.safetensors" for folder in (tmp_path / "out", export(trained, tmp_path / "own").folder)]
+    assert weights[0].read_bytes() == weights[1].read_bytes()
+
+
 def test_a_robots_policy_is_written_as_its_own_loader_reads_it(tmp_path: Path) -> None:
     from safetensors.torch import load_file
 

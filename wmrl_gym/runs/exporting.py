@@ -18,7 +18,7 @@ from typing import Any
 
 from wmrl_gym.algorithms.checkpoint import checkpoints, load_checkpoint
 from wmrl_gym.configs.schema import TrainConfig
-from wmrl_gym.configs.validation import Component, ConfigError
+from wmrl_gym.configs.validation import Component, ConfigError, import_target
 from wmrl_gym.runs.assembly import prepare_torch
 from wmrl_gym.runs.model_card import ModelFacts, Results, mean_scores, model_card, provenance
 from wmrl_gym.runs.output_folder import make_output_folder
@@ -80,17 +80,18 @@ def export(
     _require_pretrained(policy, config.policy)
     policy.load_state_dict(load_checkpoint(source)["policy"])
     with _unfinished(folder) as unfinished:
-        facts = _write(policy, unfinished, merge, dtype, config.evaluation.resolved_temperature)
+        facts = _write(policy, config, unfinished, merge, dtype)
         (unfinished / "README.md").write_text(model_card(facts, told, results), encoding="utf-8")
     return ExportedAgent(Path(output), source, facts.kind)
 
 
-def _write(policy: Any, folder: Path, merge: bool, dtype: str | None, temperature: float) -> ModelFacts:
+def _write(policy: Any, config: TrainConfig, folder: Path, merge: bool, dtype: str | None) -> ModelFacts:
     """Write model and tokenizer; return what the card says of them."""
     from wmrl_gym.policies.causal_lm import CausalLMPolicy
     from wmrl_gym.policies.minivla.policy import MiniVLAPolicy
     from wmrl_gym.policies.pretrained_saving import base_name, save_causal_lm, save_whole
 
+    temperature = config.evaluation.resolved_temperature
     if not isinstance(policy, CausalLMPolicy):
         if not merge:
             raise ConfigError(
@@ -109,7 +110,11 @@ def _write(policy: Any, folder: Path, merge: bool, dtype: str | None, temperatur
         chat=policy.conversation.chat,
         system_prompt=policy.conversation.system_prompt,
         template_arguments=dict(policy.conversation.template_arguments),
-        max_new_tokens=policy.max_new_tokens,
+        limits={
+            "an answer": policy.max_new_tokens,
+            "an observation, the middle of longer ones left out": policy.conversation.max_observation_tokens,
+            "a thought, longer ones closed": config.policy.arguments.get("max_thinking_tokens"),
+        },
         dtype=dtype,
     )
     save_causal_lm(policy, folder, merge=merge, dtype=dtype, temperature=temperature)
@@ -127,9 +132,15 @@ def _require_pretrained(policy: Any, component: Component) -> None:
 
 
 def _on_this_machine(policy: Component) -> Component:
-    """The policy on the CPU where the device that it was trained on is missing: nothing is computed but the merge."""
+    """The policy without what only playing needs: without vLLM, and on the CPU where its device is missing."""
     from wmrl_gym.policies.batching import available_device
+    from wmrl_gym.policies.causal_lm_loading import load_causal_lm
+    from wmrl_gym.policies.vllm_rollout import load_vllm_policy
 
+    if import_target(policy.target, policy.where) is load_vllm_policy:
+        target = f"{load_causal_lm.__module__}.{load_causal_lm.__name__}"
+        trainer = Component(target, {}, policy.where)
+        policy = replace(trainer, arguments={k: v for k, v in policy.arguments.items() if trainer.takes(k)})
     device = policy.arguments.get("device")
     if device is None:
         return policy

@@ -54,7 +54,8 @@ class ModelFacts:
     chat: bool = True
     system_prompt: str | None = None
     template_arguments: Mapping[str, Any] = field(default_factory=dict)
-    max_new_tokens: int | None = None
+    limits: Mapping[str, int | None] = field(default_factory=dict)
+    """Of what -> most tokens of it; None for no limit."""
     dtype: str | None = None
     """Of the weights, if one was asked for."""
 
@@ -215,8 +216,9 @@ def _use(model: ModelFacts) -> Iterator[str]:
         "The generation settings hold the tokens that end a turn and the temperature at which the agent was "
         "evaluated, without any other filter of tokens."
     )
-    if model.max_new_tokens is not None:
-        yield f"Its answers were at most {model.max_new_tokens} tokens long."
+    limits = [f"{count} of {what}" for what, count in model.limits.items() if count is not None]
+    if limits:
+        yield f"Most tokens in training: {'; '.join(limits)}."
     if not model.chat:
         yield "It was trained without a chat template: each turn is plain text that ends with a newline."
     if model.template_arguments:
