@@ -8,11 +8,13 @@ import sys
 
 import pytest
 
-ROOMS = ("algorithms", "corpus", "engines", "envs", "execution", "policies", "runs", "scriptcheck", "world_models")
+ROOMS = (
+    "algorithms", "corpus", "engines", "envs", "execution", "policies", "proxy", "runs", "scriptcheck", "world_models",
+)  # fmt: skip
 HEAVY = ("torch", "transformers", "pandas", "sklearn", "hydra", "rich")
 
 
-@pytest.mark.parametrize("room", (*ROOMS, "proxy"))
+@pytest.mark.parametrize("room", ROOMS)
 def test_every_public_name_is_there_and_seen(room: str) -> None:
     module = importlib.import_module(f"wmrl_gym.{room}")
     assert module.__all__ and set(module.__all__) <= set(dir(module))

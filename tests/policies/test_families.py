@@ -35,12 +35,15 @@ ADAPTER = "an_adapter_alone_is_trained_and_restored"
 LONG = "a_long_prompt_beside_short_ones_writes_to_the_end_of_the_context"
 LOCAL = "its window is wider than the trial's prompts, and no setting of the cache or of `layer_types` tells of it"
 TEMPERED = "it tempers queries by their column, padding included, from a length on that the trial's prompts do not have"
+HALF = "half_precision_hides_no_shortcut_that_is_wrong"
+COARSE = "the trial takes place in half precision, whose rounding hides what is wrong"
 UNTRIED = "with fresh weights the trial cannot tell, and it is not repeated"
 KNOWN: dict[tuple[str, str], str] = {
     **{(test, "gpt_neo"): LOCAL for test in (*ACTING, *SCORING, GRADIENT, FRESH, ADAPTER, LONG)},
     **{(test, "llama4"): TEMPERED for test in (*ACTING, *SCORING, FRESH)},
     (ADAPTER, "llama4"): "peft's adapter on Llama 4's router hands on a tuple",
     (LONG, "phi3_longrope"): "beyond its first context a pass changes what was said within it",
+    **{(HALF, family): COARSE for family in ("gemma2", "lfm2_conv_bias", "recurrent_gemma")},
     (FRESH, "lfm2_conv_bias"): f"biases are 0 at first: {UNTRIED}",
     **{(FRESH, family): f"logits are small at first, uncapped: {UNTRIED}" for family in ("gemma2", "recurrent_gemma")},
 }
@@ -239,6 +242,11 @@ def test_what_was_found_of_a_fresh_model_holds_once_it_has_learned(
             expected = plain_log_probs(policy, decision)
         np.testing.assert_allclose(decision.log_probs, expected, atol=1e-4)
     assert_scored_as_sampled(grown, [*first, *second])
+
+
+def test_half_precision_hides_no_shortcut_that_is_wrong(policy: CausalLMPolicy, folder: Path) -> None:
+    coarse = load_causal_lm(folder, NEW_TOKENS, chat=False, compute_dtype="bfloat16", local_files_only=True)
+    assert coarse.architecture == policy.architecture
 
 
 def test_an_adapter_alone_is_trained_and_restored(policy: CausalLMPolicy, folder: Path, tmp_path: Path) -> None:

@@ -1,23 +1,6 @@
 """The method itself: anchoring, debiasing, fusion. NumPy and scikit-learn only, usable without the rest."""
 
-from wmrl_gym.proxy.anchoring import AnchorDraw, RandomAnchors
-from wmrl_gym.proxy.debiasing import IsotonicDebiaser
-from wmrl_gym.proxy.fusion import InverseVarianceFusion, group_residual, group_weights
-from wmrl_gym.proxy.ledger import Pair
-from wmrl_gym.proxy.reward_proxy import RewardProxy, ScoredStep
-from wmrl_gym.proxy.vector_env import RewardProxyVectorEnv
-from wmrl_gym.proxy.wrapper import RewardProxyWrapper
+import lazy_loader
 
-__all__ = [
-    "AnchorDraw",
-    "InverseVarianceFusion",
-    "IsotonicDebiaser",
-    "Pair",
-    "RandomAnchors",
-    "RewardProxy",
-    "RewardProxyVectorEnv",
-    "RewardProxyWrapper",
-    "ScoredStep",
-    "group_residual",
-    "group_weights",
-]
+# The names are in __init__.pyi; each is imported when somebody asks for it.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
