@@ -26,7 +26,7 @@ NOT_RUN = re.compile(r"^<!-- not run: .{5,} -->\n(?=```python$)", re.MULTILINE)
 """Stands on the line before a block that is only compiled, and says why."""
 SMALL = ("experiment=smoke", "algorithm.steps=1", "evaluation.samples=1", "threads=1")
 """Takes the place of the quickstart where a page trains it from Python."""
-CONFIGURED = ("train", "sft", "evaluate", "compare", "corpus", "fidelity")
+CONFIGURED = ("train", "sft", "evaluate", "export", "compare", "corpus", "fidelity")
 """Commands that take overrides and show what these make, for --show."""
 
 
@@ -177,10 +177,10 @@ def test_command_lines_are_what_the_commands_take(
 
 
 def work_on(run: Path, words: list[str]) -> None:
-    """Give a command that names an earlier run the small one: resume it, show its evaluation, or report it."""
+    """Give a command that names an earlier run the small one: resume it, report it, or show what would be done."""
     given = [re.sub(r"(^|^run=|^resume=)(?:runs/\S*|<run>)$", rf"\g<1>{run}", word) for word in words]
     assert str(run) in " ".join(given), words
-    if words[0] == "evaluate":
+    if words[0] in ("evaluate", "export"):
         given.append("--show")
     assert main(given) == 0, words
     if words[0] == "report":

@@ -22,6 +22,7 @@ MARK = "<!-- settings -->"
 COMMANDS = (
     ("wmrl train", "wmrl_gym.configs.schema.TrainConfig"),
     ("wmrl evaluate", "wmrl_gym.configs.schema.EvaluateConfig"),
+    ("wmrl export", "wmrl_gym.configs.schema.ExportConfig"),
     ("wmrl compare", "wmrl_gym.configs.schema.CompareConfig"),
     ("wmrl sft", "wmrl_gym.configs.schema.SupervisedConfig"),
     ("wmrl corpus", "wmrl_gym.configs.fidelity_schema.CorpusConfig"),

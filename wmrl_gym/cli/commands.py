@@ -129,6 +129,17 @@ COMMANDS: tuple[Command, ...] = (
         _overrides,
     ),
     Command(
+        "export",
+        "write a trained agent for transformers, vLLM and TRL",
+        "Write the agent of a run as a folder in Hugging Face's layout, with its tokenizer, where its answers end, and "
+        "a card that says what it was trained on. The run itself is only read.",
+        "export.run",
+        "Examples:\n  wmrl export run=runs/quickstart-... output=my_model\n"
+        "  wmrl export run=runs/mine-... output=my_adapter merge=false\n"
+        "  wmrl export run=runs/mine-... output=my_model checkpoint=120 dtype=bfloat16\n",
+        _overrides,
+    ),
+    Command(
         "corpus",
         "write and execute solutions, for measuring world models",
         "Let several authors write solutions of the competitions, really execute them, and write it all down. An "

@@ -243,6 +243,22 @@ class EvaluateConfig:
 
 
 @dataclass(frozen=True)
+class ExportConfig:
+    """All of `wmrl export`."""
+
+    run: Path
+    """A run's folder: its trained agent is written."""
+    output: Path
+    """Folder to write; it must not be there, or be empty."""
+    checkpoint: int | None = None
+    """Which checkpoint's agent, by the number of steps done; None is the newest."""
+    merge: bool = True
+    """Write one model, a low-rank adapter merged into it. False writes the adapter alone, with the path of its base."""
+    dtype: Literal["float32", "bfloat16", "float16"] | None = None
+    """Type of the weights that are written; None is as they were trained."""
+
+
+@dataclass(frozen=True)
 class CompareConfig:
     """What belongs to `wmrl compare` itself; everything else on its command line goes to the runs."""
 

@@ -4,6 +4,7 @@ from .cold_start import ColdStart, TrainedAgent
 from .comparing import Comparison
 from .corpus_drawing import CorpusDrawing
 from .evaluating import AgentEvaluation
+from .exporting import ExportedAgent, export
 from .fidelity_measurement import FidelityMeasurement
 from .predicting import Prediction
 from .records.metrics import read_metrics
@@ -17,6 +18,7 @@ __all__ = [
     "Comparison",
     "CorpusDrawing",
     "Domain",
+    "ExportedAgent",
     "FidelityMeasurement",
     "Plan",
     "Prediction",
@@ -26,6 +28,7 @@ __all__ = [
     "TrainedAgent",
     "TrainingRun",
     "executor_for",
+    "export",
     "plan_comparison",
     "read_metrics",
 ]
