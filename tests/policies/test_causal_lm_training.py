@@ -181,16 +181,20 @@ def test_what_this_machine_does_not_have_is_named(settings: dict[str, Any], text
         load_causal_lm(tmp_path, chat=False, **settings)
 
 
-def test_a_model_wrapped_for_several_processes_is_refused_with_the_way_to_go(tokenizer: Any) -> None:
-    import os
-
+@pytest.mark.parametrize("way", ["ddp", "fsdp2"])
+def test_a_model_wrapped_for_several_processes_is_refused_with_the_way_to_go(
+    way: str, tokenizer: Any, tmp_path: Path
+) -> None:
+    from torch.distributed.fsdp import fully_shard
     from torch.nn.parallel import DistributedDataParallel
 
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29517")
-    torch.distributed.init_process_group("gloo", rank=0, world_size=1)
+    store = torch.distributed.FileStore(str(tmp_path / "store"), 1)
+    torch.distributed.init_process_group("gloo", rank=0, world_size=1, store=store)
     try:
-        wrapped = DistributedDataParallel(tiny_model(tokenizer))
-        with pytest.raises(UnsupportedArchitecture, match="module"):
+        mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (1,))
+        model = tiny_model(tokenizer)
+        wrapped = DistributedDataParallel(model) if way == "ddp" else fully_shard(model, mesh=mesh)
+        with pytest.raises(UnsupportedArchitecture, match="several processes"):
             CausalLMPolicy(wrapped, tokenizer, 12)
     finally:
         torch.distributed.destroy_process_group()
