@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from transformers import LlamaConfig
 
 from tests.policies.families import tiny
 from wmrl_gym.policies import estimate_memory
 from wmrl_gym.policies.causal_lm_loading import add_lora
 
+ROOT = Path(__file__).resolve().parents[2]
 SHORT: dict[str, Any] = {"microbatch": 2, "prompt_tokens": 32, "answer_tokens": 16, "batch_size": 2}
 
 
@@ -63,3 +70,29 @@ def test_what_fits_leaves_something_over() -> None:
 def test_lengths_that_make_no_sense_are_refused() -> None:
     with pytest.raises(ValueError, match="episode_tokens=20"):
         estimate_memory(tiny("llama", 512).config, episode_tokens=20, **SHORT)
+
+
+@pytest.mark.parametrize("way", ["as it is", "gradient checkpointing"])
+def test_a_measured_update_stays_within_twice_what_was_foretold(way: str) -> None:
+    command = [sys.executable, "benchmarks/causal_lm_memory.py", "--cell", "nano", way]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, env=environment)
+    measured = json.loads(done.stdout.splitlines()[-1])["bytes"]
+    config = LlamaConfig(
+        vocab_size=2048,
+        hidden_size=192,
+        intermediate_size=512,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        tie_word_embeddings=True,
+    )
+    found = estimate_memory(
+        config,
+        gradient_checkpointing=way != "as it is",
+        microbatch=4,
+        prompt_tokens=256,
+        answer_tokens=256,
+        batch_size=1,
+    )
+    assert 0.5 < measured / (found.update - found.moments) < 2
