@@ -4,6 +4,7 @@ from .causal_lm import CausalLMPolicy
 from .causal_lm_loading import load_causal_lm
 from .drawers import load_drawer_agent
 from .endpoint import EndpointPolicy
+from .memory_estimate import MemoryEstimate, estimate_memory
 from .minivla.loading import load_minivla
 from .minivla.policy import MiniVLAPolicy
 from .minivla.tiny import load_tiny_minivla
@@ -16,9 +17,11 @@ __all__ = [
     "CausalLMPolicy",
     "EndpointPolicy",
     "FixedPipeline",
+    "MemoryEstimate",
     "MiniVLAPolicy",
     "RandomPipelines",
     "VLLMPolicy",
+    "estimate_memory",
     "load_causal_lm",
     "load_drawer_agent",
     "load_minivla",
