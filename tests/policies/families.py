@@ -182,6 +182,19 @@ def _phi3_longrope(**common: Any) -> Any:
     return Phi3ForCausalLM(Phi3Config(**SHAPE, rope_parameters=rope, **{**common, **limits}))
 
 
+def _phi3_longrope_window(**common: Any) -> Any:
+    """Likewise, with a window so wide that it never matters, as published: it is padded instead of shared."""
+    return _phi3_longrope(**common, sliding_window=1024 * CONTEXT)
+
+
+def _dynamic_rope(**common: Any) -> Any:
+    """Rotates more slowly as soon as any row of a pass is longer than the context."""
+    from transformers import MistralConfig, MistralForCausalLM
+
+    rope = {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 4.0}
+    return MistralForCausalLM(MistralConfig(**SHAPE, rope_parameters=rope, sliding_window=4 * CONTEXT, **common))
+
+
 def _gpt_neo(**common: Any) -> Any:
     """Local attention of which neither the cache nor `layer_types` knows."""
     from transformers import GPTNeoConfig, GPTNeoForCausalLM
@@ -301,6 +314,8 @@ FAMILIES: dict[str, Callable[..., Any]] = {
     "mamba": _mamba,
     "gpt_oss": _gpt_oss,
     "phi3_longrope": _phi3_longrope,
+    "phi3_longrope_window": _phi3_longrope_window,
+    "dynamic_rope": _dynamic_rope,
     "gpt_neo": _gpt_neo,
     "mpt": _mpt,
     "recurrent_gemma": _recurrent_gemma,

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
 
 from tests.engines.chat_families import family
 from tests.policies.families import tiny
+from wmrl_gym.engines.conversation import Conversation
+from wmrl_gym.engines.stream_sampler import StreamSampler, thought_budget
 from wmrl_gym.policies.causal_lm import CausalLMPolicy
 
 
@@ -52,6 +58,35 @@ def test_an_answer_that_does_not_think_is_left_alone() -> None:
     alike = [a.token_ids.tolist() == b.token_ids.tolist() for a, b in zip(decisions, free, strict=True)]
     tag = family("hybrid").convert_tokens_to_ids("<think>")
     assert all(same or tag in b.token_ids[:3].tolist() for same, b in zip(alike, free, strict=True)) and any(alike)
+
+
+def merging_tokenizer() -> Any:
+    """Byte pairs learned from thoughts: ``.</`` is one token, and no tag is a token of its own."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=300, special_tokens=["<eos>"], initial_alphabet=alphabet)
+    tokenizer.train_from_iterator(["<think>\nwe see.</think>\n\nanswer"] * 50, trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<eos>")
+
+
+@pytest.mark.parametrize(("text", "is_open"), [("<think>\nwe see.</think>\n\nfine", False), ("<think>\nwe see.", True)])
+def test_a_thought_that_ended_is_left_alone_where_its_tags_are_joined_with_other_letters(
+    text: str, is_open: bool
+) -> None:
+    conversation = Conversation(merging_tokenizer(), chat=False)
+    written = conversation.encode(text).tolist()
+    closing = conversation.encode("</think>").tolist()
+    parts = [written[i : i + len(closing)] for i in range(len(written))]
+    assert closing not in parts  # the tokens alone would not tell
+    budget = thought_budget(conversation, len(written))
+    sampler = StreamSampler([(0,)], [len(written) + 20], 1.0, [0], budget)
+    for token in [*written, *[written[0]] * 20]:
+        logits = torch.full((1, len(conversation.tokenizer)), -1e9)
+        logits[0, token] = 0
+        sampler(logits, np.array([0]))
+    assert (sampler.results()[0].forced is not None) == is_open
 
 
 def test_a_budget_of_nothing_is_refused() -> None:

@@ -21,7 +21,7 @@ from wmrl_gym.core import Decision, Trajectory, Turn
 from wmrl_gym.engines.engine import Message, Prompt, Sampling
 from wmrl_gym.engines.vllm_engine import VLLMEngine
 from wmrl_gym.policies.causal_lm import CausalLMPolicy
-from wmrl_gym.policies.causal_lm_loading import add_lora
+from wmrl_gym.policies.causal_lm_loading import add_lora, load_causal_lm
 from wmrl_gym.policies.vllm_rollout import VLLMPolicy, load_vllm_policy
 
 missing = importlib.util.find_spec("vllm") is None
@@ -60,6 +60,25 @@ def test_an_engine_that_does_not_fit_is_refused(
     policy = VLLMPolicy(model, tokenizer, 8, engine=VLLMEngine("m", llm=llm))
     with pytest.raises(ValueError, match=message):
         policy.act(["a"], histories=[[]], seeds=[(0,)], temperature=temperature)
+
+
+@pytest.mark.parametrize("home", [False, True])
+def test_an_adapter_is_trained_further_above_the_model_that_vllm_loads(
+    tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: bool
+) -> None:
+    base, folder = tmp_path / "base", tmp_path / "adapter"
+    tiny_model(tokenizer).save_pretrained(base)
+    tokenizer.save_pretrained(base)
+    load_causal_lm(base, 8, lora_rank=3).save_pretrained(folder)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)  # nothing of vLLM is needed to make the policy
+    policy = load_vllm_policy("~/adapter" if home else folder, 8)
+    assert policy.engine.path == str(base)
+    assert policy.engine.settings["enable_lora"] and policy.engine.settings["max_lora_rank"] == 8
+    whole = load_vllm_policy("~/base" if home else base, 8)
+    assert whole.engine.path == str(base) and "enable_lora" not in whole.engine.settings
+    # Below an adapter the weights may be in half precision.
+    load_vllm_policy.check_arguments("~/adapter" if home else folder, dtype="bfloat16", training=True)
 
 
 def test_a_frozen_copy_needs_no_engine_and_keeps_its_weights(tokenizer: Any) -> None:

@@ -157,6 +157,13 @@ class Conversation:
                 plain = []
         return "".join([*pieces, self._decode(plain)])
 
+    def is_inside_thought(self, token_ids: NDArray[np.int64]) -> bool:
+        """Whether an answer that begins with these tokens, shape (T,), is inside a thought.
+
+        The text is read and not the tokens: a tag that is no token of its own is joined with what stands around it.
+        """
+        return bool(chat_template.open_thought(self.decode(token_ids)))
+
     def _decode(self, token_ids: list[int]) -> str:
         # Some tokenizers clean up by default: they take the space out of " ." and " n't", which code may hold.
         return str(self.tokenizer.decode(token_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,10 +38,8 @@ class ThoughtBudget:
     """Sampled before the thought is closed."""
     closing: tuple[int, ...]
     """What closes it."""
-    end: tuple[int, ...]
-    """The tokens by which the model itself ends a thought."""
-    start: tuple[int, ...] = ()
-    """The tokens by which it begins one; empty where the prompt has begun it."""
+    is_open: Callable[[NDArray[np.int64]], bool]
+    """Whether an answer that begins with these tokens, shape (T,), is inside a thought."""
 
 
 def thought_budget(conversation: Conversation, tokens: int) -> ThoughtBudget:
@@ -56,14 +54,12 @@ def thought_budget(conversation: Conversation, tokens: int) -> ThoughtBudget:
     """
     if tokens < 1:
         raise ValueError(f"max_thinking_tokens is {tokens}: give at least 1, or None for no limit")
-    opening, closing = conversation.thought_tags
-    start = () if conversation.opened_thought else tuple(conversation.encode(opening).tolist())
+    _, closing = conversation.thought_tags
     # The line break is part of how such models end their thoughts, and of what they were trained to go on from.
     return ThoughtBudget(
         tokens,
         closing=tuple(conversation.encode(f"\n{closing}\n\n").tolist()),
-        end=tuple(conversation.encode(closing).tolist()),
-        start=start,
+        is_open=conversation.is_inside_thought,
     )
 
 
@@ -128,7 +124,8 @@ class StreamSampler:
             place = int(self._lengths[row]) - self.thinking.tokens
             if not 0 <= place < len(self.thinking.closing) or not self._running(rows[i : i + 1])[0]:
                 continue
-            begun = self._is_thinking(row) if place == 0 else self._forced[row, self._lengths[row] - 1]
+            written = self._tokens[row, : self._lengths[row]]
+            begun = self.thinking.is_open(written) if place == 0 else self._forced[row, len(written) - 1]
             if not begun:
                 continue
             replaced[i] = self.thinking.closing[place]
@@ -137,11 +134,6 @@ class StreamSampler:
             return chosen, log_probs
         scaled = logits.float() / (self.temperature or 1.0)
         return replaced, torch.log_softmax(scaled, dim=-1).gather(-1, replaced[:, None])[:, 0]
-
-    def _is_thinking(self, row: int) -> bool:
-        assert self.thinking is not None
-        written = self._tokens[row, : self._lengths[row]].tolist()
-        return _contains(written, self.thinking.start) and not _contains(written, self.thinking.end)
 
     def results(self) -> list[Sampled]:
         """What each row produced."""
@@ -154,7 +146,3 @@ class StreamSampler:
             )
             for i, n in enumerate(self._lengths)
         ]
-
-
-def _contains(written: list[int], part: tuple[int, ...]) -> bool:
-    return any(tuple(written[i : i + len(part)]) == part for i in range(len(written) - len(part) + 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -35,13 +36,17 @@ def bears_left_padding(model: Any) -> bool:
 
 
 def positions_are_limited(model: Any) -> bool:
-    """Whether a row fails if it is run on beyond its context: its positions are looked up in a table."""
+    """Whether no row may be run on beyond its context.
+
+    It fails where positions are looked up in a table. Where rotations change with the longest row ("longrope",
+    "dynamic"), those of its neighbours would change with it.
+    """
     inner = base_model(model)
     config, tokens = _text_config(model), inner.get_input_embeddings()
     limit = getattr(config, "max_position_embeddings", None)
     tables = (m for m in inner.modules() if isinstance(m, torch.nn.Embedding) and m is not tokens)
     in_a_table = limit is not None and any(limit <= table.num_embeddings <= limit + 2 for table in tables)
-    return in_a_table or hasattr(config, "max_seq_len")
+    return in_a_table or hasattr(config, "max_seq_len") or bool(_rope_types(config) & {"longrope", "dynamic"})
 
 
 def context_length(model: Any) -> int | None:
@@ -52,13 +57,22 @@ def context_length(model: Any) -> int | None:
     """
     config = _text_config(model)
     known = [getattr(config, name, None) for name in ("max_position_embeddings", "max_seq_len")]
-    rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
-    if isinstance(rope, dict) and "longrope" in (rope.get("rope_type"), rope.get("type")):
-        known += [
-            rope.get("original_max_position_embeddings"),
-            getattr(config, "original_max_position_embeddings", None),
-        ]
+    if "longrope" in _rope_types(config):
+        known += [rope.get("original_max_position_embeddings") for rope in _ropes(config)]
+        known.append(getattr(config, "original_max_position_embeddings", None))
     return min((int(length) for length in known if length), default=None)
+
+
+def _ropes(config: Any) -> list[Mapping[str, Any]]:
+    """The settings of rotary positions: one for all layers, or one for each kind of layer."""
+    rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None)
+    if not isinstance(rope, Mapping):
+        return []
+    return [rope, *(kind for kind in rope.values() if isinstance(kind, Mapping))]
+
+
+def _rope_types(config: Any) -> set[str]:
+    return {str(rope.get(name)) for rope in _ropes(config) for name in ("rope_type", "type")}
 
 
 def _text_config(model: Any) -> Any:

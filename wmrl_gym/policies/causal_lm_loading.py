@@ -39,7 +39,7 @@ def load_causal_lm(
     """Load a policy from a directory or a model hub.
 
     Args:
-        path: directory or hub name of a model, or of an adapter, which then is trained further.
+        path: directory or hub name of a model, or the directory of an adapter, which then is trained further.
         max_new_tokens: longest answer of a turn.
         chat: use the chat template.
         system_prompt: put before the conversation, if given.
@@ -144,7 +144,7 @@ load_causal_lm.check_arguments = check_settings  # type: ignore[attr-defined]
 
 def is_adapter(path: str | Path) -> bool:
     """Whether a folder holds an adapter and no model of its own."""
-    return (Path(path) / ADAPTER_FILE).is_file()
+    return (Path(path).expanduser() / ADAPTER_FILE).is_file()
 
 
 def _load_adapter(path: str | Path, settings: dict[str, Any]) -> Any:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from wmrl_gym.engines.stream_sampler import Sampled
 from wmrl_gym.policies.batching import Stream
 from wmrl_gym.policies.causal_lm import CausalLMPolicy
-from wmrl_gym.policies.causal_lm_loading import check_settings, load_causal_lm
+from wmrl_gym.policies.causal_lm_loading import check_settings, is_adapter, load_causal_lm
 
 if TYPE_CHECKING:
     import torch
@@ -214,7 +214,8 @@ def load_vllm_policy(
     """Load a policy for training, and have vLLM load the same model when the policy first acts.
 
     Args:
-        path: directory or hub name.
+        path: directory or hub name of a model, or the directory of an adapter, which then is trained further; vLLM
+            loads the model below it.
         max_new_tokens: longest answer of a turn.
         engine: settings of ``vllm.LLM``, for example ``gpu_memory_utilization``, ``max_model_len``, ``dtype``.
         send_seed: whether each decision has a seed of its own; see `VLLMEngine`.
@@ -246,17 +247,22 @@ def load_vllm_policy(
 
     settings: dict[str, Any] = {"logprobs_mode": LOG_PROBS_MODE}
     if lora_rank is not None:
-        settings |= {"enable_lora": True, "max_lora_rank": _lora_room(lora_rank)}
+        _lora_room(lora_rank)  # refuses what vLLM cannot take, before anything is loaded
     trainer = load_causal_lm(
         path, max_new_tokens, chat=chat, system_prompt=system_prompt, device=device, dtype=dtype,
         compute_dtype=compute_dtype, lora_rank=lora_rank, lora_alpha=lora_alpha, seed=seed,
         gradient_checkpointing=gradient_checkpointing, local_files_only=local_files_only,
     )  # fmt: skip
+    served = Path(path).expanduser() if str(path).startswith("~") else path
+    if hasattr(trainer.model, "peft_config"):
+        settings |= {"enable_lora": True, "max_lora_rank": _lora_room(_lora_rank(trainer.model))}
+        if is_adapter(path):
+            served = next(iter(trainer.model.peft_config.values())).base_model_name_or_path
     return VLLMPolicy(
         trainer.model,
         trainer.tokenizer,
         max_new_tokens,
-        engine=VLLMEngine(path, send_seed=send_seed, **(settings | dict(engine or {}))),
+        engine=VLLMEngine(served, send_seed=send_seed, **(settings | dict(engine or {}))),
         exchange=exchange,
         chat=chat,
         system_prompt=system_prompt,
