@@ -28,7 +28,7 @@ def gradient(learnable: Learnable, loss: GRPOSettings | None = None, **settings:
         policy, None, loss or GRPOSettings(kl_coefficient=0), learning_rate=0.0, max_grad_norm=1e9, **settings
     )
     update._change.share = lambda: None  # type: ignore[method-assign] # a rate of 0 changes nothing
-    update.update(learnable, (0,))
+    update._optimise(learnable, None)
     return [parameter.grad.clone() for parameter in policy.parameters() if parameter.grad is not None]
 
 

@@ -101,6 +101,8 @@ class PolicyUpdate:
                 parameters["lr"] = learning_rate
         before = self._log_probs_before(learnable)
         steps = [self._optimise(batch, before) for batch in self._minibatches(learnable, seed)]
+        # Four bytes a weight that would lie there while the next episodes are played.
+        self.optimizer.zero_grad(set_to_none=True)
         means = {name: _mean([step[name] for step in steps]) for name in (steps[0] if steps else ())}
         return {**dict.fromkeys(METRICS), **means, "updates": float(len(steps))}
 

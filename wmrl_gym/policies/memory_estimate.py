@@ -23,8 +23,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from wmrl_gym.core import Decision
 from wmrl_gym.engines.architecture import HEADS, Architecture
 from wmrl_gym.engines.decoding import choose
-from wmrl_gym.engines.preallocated_cache import attends_to_everything, base_model, forward_arguments
+from wmrl_gym.engines.preallocated_cache import base_model, forward_arguments
 from wmrl_gym.engines.token_log_probs import LOGITS_AT_ONCE, token_log_probs
+from wmrl_gym.engines.traits import attends_to_everything
 from wmrl_gym.policies.causal_lm import dtype_named
 from wmrl_gym.policies.causal_lm_loading import add_lora
 from wmrl_gym.policies.live_bytes import LiveBytes
