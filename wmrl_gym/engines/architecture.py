@@ -54,28 +54,29 @@ def last_hidden(model: Any, arguments: Mapping[str, Any]) -> torch.Tensor:
     return states
 
 
-def _plain_head(model: Any, hidden: torch.Tensor) -> torch.Tensor:
+def plain_head(model: Any, hidden: torch.Tensor) -> torch.Tensor:
+    """The output embeddings, and nothing more."""
     logits: torch.Tensor = base_model(model).get_output_embeddings()(hidden)
     return logits
 
 
 def _divided_head(model: Any, hidden: torch.Tensor) -> torch.Tensor:
-    return _plain_head(model, hidden) / base_model(model).config.logits_scaling
+    return plain_head(model, hidden) / base_model(model).config.logits_scaling
 
 
 def _multiplied_head(model: Any, hidden: torch.Tensor) -> torch.Tensor:
-    return _plain_head(model, hidden) * base_model(model).config.logit_scale
+    return plain_head(model, hidden) * base_model(model).config.logit_scale
 
 
 def _capped_head(model: Any, hidden: torch.Tensor) -> torch.Tensor:
     cap = base_model(model).config.final_logit_softcapping
-    return torch.tanh(_plain_head(model, hidden) / cap) * cap
+    return torch.tanh(plain_head(model, hidden) / cap) * cap
 
 
 def _recurrent_gemma_head(model: Any, hidden: torch.Tensor) -> torch.Tensor:
     cap = base_model(model).config.logits_soft_cap
-    return torch.tanh(_plain_head(model, hidden) / cap) * cap
+    return torch.tanh(plain_head(model, hidden) / cap) * cap
 
 
-HEADS = (_capped_head, _recurrent_gemma_head, _divided_head, _multiplied_head, _plain_head)
+HEADS = (_capped_head, _recurrent_gemma_head, _divided_head, _multiplied_head, plain_head)
 """What models do with the output of their last layer. Plain comes last: small logits are as good as uncapped."""

@@ -21,7 +21,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from wmrl_gym.core import Decision
-from wmrl_gym.engines.architecture import HEADS, Architecture
+from wmrl_gym.engines.architecture import Architecture, plain_head
 from wmrl_gym.engines.decoding import choose
 from wmrl_gym.engines.preallocated_cache import base_model, forward_arguments
 from wmrl_gym.engines.token_log_probs import LOGITS_AT_ONCE, token_log_probs
@@ -276,7 +276,7 @@ def _update(
     """Bytes that a micro-batch keeps for its backward pass, and those of the worst moment beyond."""
     # What `engines.examination` finds for nearly all of them.
     whole = attends_to_everything(network) and "position_ids" in forward_arguments(network)
-    architecture = Architecture("shared" if whole else "padded", whole, True, HEADS[0], _vocabulary(network))
+    architecture = Architecture("shared" if whole else "padded", whole, True, plain_head, _vocabulary(network))
 
     def log_probs() -> torch.Tensor:
         with precision():
