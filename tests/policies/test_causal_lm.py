@@ -14,7 +14,7 @@ from tests.policies.conftest import tiny_model
 from wmrl_gym.core import Decision
 from wmrl_gym.engines.packing import pack, whole_sequence
 from wmrl_gym.policies.causal_lm import CausalLMPolicy
-from wmrl_gym.policies.causal_lm_loading import load_causal_lm
+from wmrl_gym.policies.causal_lm_loading import add_lora, load_causal_lm
 
 OBSERVATIONS = ["short", "a much longer observation about columns", "short", "x"]
 
@@ -199,6 +199,23 @@ def test_lora_trains_only_the_adapter_and_restores_it(policy: CausalLMPolicy, tm
     torch.testing.assert_close(restored.log_probs(first)[0].detach(), changed)
     decision = adapted.act(["abc"], histories=[()], seeds=[(0,)])[0]
     np.testing.assert_allclose(adapted.log_probs([decision])[0][0].detach(), decision.log_probs, atol=1e-4)
+
+
+def test_weights_that_are_not_the_adapters_are_refused(tokenizer: Any) -> None:
+    """Peft takes any names and overlooks those that it does not know: the policy would go on untrained."""
+    pytest.importorskip("peft")
+    whole = CausalLMPolicy(tiny_model(tokenizer), tokenizer, 8)
+    adapted = CausalLMPolicy(add_lora(tiny_model(tokenizer), 2), tokenizer, 8)
+    one = dict(list(adapted.state_dict().items())[:1])
+    for state in (whole.state_dict(), {}, one):
+        with pytest.raises(ValueError, match="not the weights of the policy's adapter"):
+            adapted.load_state_dict(state)
+    adapted.load_state_dict(adapted.state_dict())
+
+
+def test_a_policy_that_may_say_nothing_is_refused(tokenizer: Any) -> None:
+    with pytest.raises(ValueError, match="max_new_tokens is 0"):
+        CausalLMPolicy(tiny_model(tokenizer), tokenizer, 0)
 
 
 def test_a_prompt_without_room_ends_its_own_episode_and_shortens_no_neighbour(policy: CausalLMPolicy) -> None:

@@ -81,6 +81,14 @@ def test_an_adapter_is_trained_further_above_the_model_that_vllm_loads(
     load_vllm_policy.check_arguments("~/adapter" if home else folder, dtype="bfloat16", training=True)
 
 
+def test_a_prompt_too_long_for_vllm_alone_is_told_with_its_limit(tokenizer: Any) -> None:
+    config = SimpleNamespace(model_config=SimpleNamespace(max_model_len=16))
+    llm = SimpleNamespace(llm_engine=SimpleNamespace(vllm_config=config))
+    policy = VLLMPolicy(tiny_model(tokenizer), tokenizer, 8, engine=VLLMEngine("m", llm=llm), context_length=400)
+    decision = policy.act(["x" * 100], histories=[[]], seeds=[(0,)])[0]
+    assert decision.gives_up is not None and decision.gives_up.endswith("in a context of 16")
+
+
 def test_a_frozen_copy_needs_no_engine_and_keeps_its_weights(tokenizer: Any) -> None:
     policy = VLLMPolicy(tiny_model(tokenizer), tokenizer, 8, engine=VLLMEngine("/nowhere"), **SETTINGS)
     frozen = policy.frozen_copy()

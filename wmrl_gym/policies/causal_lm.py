@@ -46,8 +46,8 @@ class CausalLMPolicy:
             on. None for no limit.
 
     Raises:
-        ValueError: if there is no chat template although `chat` is asked for, no token that ends a turn, or no such
-            device or type.
+        ValueError: if there is no chat template although `chat` is asked for, no token that ends a turn, no such
+            device or type, or no token may be produced.
         UnsupportedArchitecture: if the model cannot be run correctly; see `engines.examination`.
     """
 
@@ -67,6 +67,8 @@ class CausalLMPolicy:
         max_observation_tokens: int | None = None,
         max_thinking_tokens: int | None = None,
     ) -> None:
+        if max_new_tokens < 1:
+            raise ValueError(f"max_new_tokens is {max_new_tokens}: give at least 1")
         refuse_wrappers(model)
         self.device = available_device(device)
         self.model = model.to(self.device).eval()
@@ -140,7 +142,7 @@ class CausalLMPolicy:
 
     def _decision(self, observation: str, prompt: np.ndarray, row: Sampled | None) -> Decision:
         if row is None:
-            reason = f"a prompt of {len(prompt)} tokens leaves no room for an answer in {self.context_length}"
+            reason = f"a prompt of {len(prompt)} tokens leaves no room for an answer in a context of {self._context()}"
             nothing = np.empty(0, np.int64), np.empty(0, np.float32)
             return Decision(observation, "", prompt, *nothing, finished=False, gives_up=reason)
         return Decision(
@@ -178,9 +180,12 @@ class CausalLMPolicy:
 
     def _room(self, prompt_length: int) -> int:
         """Most tokens of an answer to a prompt of this length; 0 or less if there is no room."""
-        if self.context_length is None:
-            return self.max_new_tokens
-        return min(self.max_new_tokens, self.context_length - prompt_length)
+        context = self._context()
+        return self.max_new_tokens if context is None else min(self.max_new_tokens, context - prompt_length)
+
+    def _context(self) -> int | None:
+        """Most tokens of a prompt and its answer; None for no limit."""
+        return self.context_length
 
     def log_probs(
         self, decisions: Sequence[Decision], *, temperature: float = 1.0
@@ -225,10 +230,22 @@ class CausalLMPolicy:
         return dict(self.model.state_dict())
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Restore what `state_dict` gave."""
+        """Restore what `state_dict` gave.
+
+        Raises:
+            ValueError: if the weights are not those of this policy's adapter.
+            RuntimeError: if they are not those of this policy's model, or of another size.
+        """
         if hasattr(self.model, "peft_config"):
             from peft import set_peft_model_state_dict
 
+            # Peft would overlook what is missing or left over, and the policy would go on untrained.
+            other = sorted(set(state) ^ set(self.state_dict()))
+            if other:
+                raise ValueError(
+                    f"these are not the weights of the policy's adapter: {len(other)} names stand on one side only, "
+                    f"'{other[0]}' for example\n  give the policy the lora_rank that it was trained with."
+                )
             set_peft_model_state_dict(self.model, dict(state))
         else:
             self.model.load_state_dict(state)

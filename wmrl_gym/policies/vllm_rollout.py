@@ -129,9 +129,10 @@ class VLLMPolicy(CausalLMPolicy):
             )
         return [_sampled(output.outputs[0]) for output in outputs]
 
-    def _room(self, prompt_length: int) -> int:
+    def _context(self) -> int | None:
         with self.engine.lock:
-            return min(super()._room(prompt_length), _context_length(self.engine.llm) - prompt_length)
+            served = _context_length(self.engine.llm)
+        return served if self.context_length is None else min(served, self.context_length)
 
     def _parameters(self, seed: Stream, limit: int, temperature: float) -> Any:
         from vllm import SamplingParams
