@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -107,16 +106,18 @@ def measure(size: str, way: str) -> dict[str, float]:
         return sum(parameter.numel() for parameter in policy.parameters()), time.process_time() - started
 
     compute(new_config(size, **WARM_UP), WAYS[way])  # loads what libraries load when they are first used
-    loaded = resident()
+    loaded = in_memory("VmRSS")
     parameters, seconds = compute(new_config(size), WAYS[way])
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return {"parameters": parameters, "bytes": peak - loaded, "seconds": seconds}
+    return {"parameters": parameters, "bytes": in_memory("VmHWM") - loaded, "seconds": seconds}
 
 
-def resident() -> int:
-    """Bytes of this process that are in memory now."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize()
+def in_memory(field: str) -> int:
+    """Bytes of this process that are in memory now ("VmRSS"), or were at most ("VmHWM").
+
+    ``getrusage`` would not do: its peak begins with that of the process that started this one.
+    """
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
 
 
 def foretell(size: str, checkpointing: bool) -> int:

@@ -73,7 +73,8 @@ def test_any_hugging_face_checkpoint_is_measured_as_it_is(
     data = evaluated(tmp_path, *overrides, "policy.max_new_tokens=8", "evaluation.samples=2", TASK)
     assert [record["statuses"] for record in data["records"]] == [["no_code", "no_code"]] * 2
     assert data["scores"] == {"titanic_survival": [0.0, 0.0]} and data["executions"] == 0
-    assert f"causal_lm {checkpoint}" in capsys.readouterr().out.replace("\n", "")
+    # A title wider than its table is broken, and where depends on the length of the path.
+    assert f"causal_lm {checkpoint}".replace(" ", "") in "".join(capsys.readouterr().out.split())
 
 
 def test_training_competitions_need_not_be_there(checkpoint: Path, smoke_data: None, tmp_path: Path) -> None:
