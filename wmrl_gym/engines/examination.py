@@ -68,6 +68,9 @@ def examine(model: Any, device: torch.device | str = "cpu") -> Architecture:
     branching = replace(plain, branches=True)
     found = branching if whole and trial.branches(branching) else plain
     logger.info("%s: %s", trial.name, found)
+    if found.decoding != "shared" or found.head is None:
+        apart = "" if found.head is not None else "; logits of whole answers are held at once"
+        logger.warning("%s: generates the slower way, %s prompts%s", trial.name, found.decoding, apart)
     return found
 
 
