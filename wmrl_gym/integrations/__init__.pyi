@@ -1,0 +1,6 @@
+from .group_scoring import GroupScoring, StepAdvantages
+
+__all__ = [
+    "GroupScoring",
+    "StepAdvantages",
+]
