@@ -9,7 +9,8 @@ import sys
 import pytest
 
 ROOMS = (
-    "algorithms", "corpus", "engines", "envs", "execution", "integrations", "policies", "proxy", "runs", "scriptcheck", "world_models",
+    "algorithms", "corpus", "engines", "envs", "execution", "integrations", "policies", "proxy", "runs", "scriptcheck",
+    "world_models",
 )  # fmt: skip
 HEAVY = ("torch", "transformers", "pandas", "sklearn", "hydra", "rich")
 
