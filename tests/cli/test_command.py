@@ -17,7 +17,7 @@ def run(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, 
 
 @pytest.mark.parametrize(
     "command",
-    ["train", "sft", "evaluate", "export", "compare", "corpus", "fidelity", "report", "competitions", "doctor"],
+    ["train", "sft", "evaluate", "export", "compare", "corpus", "fidelity", "report", "plan", "competitions", "doctor"],
 )
 def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:

@@ -18,7 +18,7 @@ def rollout_metrics(groups: Sequence[Group], scored: ScoredStep) -> dict[str, fl
     that were really executed, ``executed_scores`` how many of these have a score, ``executed_seconds`` what their
     executions took, added up, ``unscored`` the share of those without a reward, ``flat_groups`` the share of kept
     groups without variance, from which nothing is learned, ``gave_up`` the share of trajectories that their agent
-    ended, for example because they no longer fitted its context.
+    ended, for example because they no longer fitted its context, ``turns`` the mean number of turns of a trajectory.
     """
     trajectories = [(group, trajectory) for group in groups for trajectory in group.trajectories]
     rewards = [reward for row in scored.rewards for reward in row if reward is not None]
@@ -40,6 +40,7 @@ def rollout_metrics(groups: Sequence[Group], scored: ScoredStep) -> dict[str, fl
         "unscored": 1.0 - len(rewards) / len(trajectories) if trajectories else None,
         "flat_groups": _mean(flat),
         "dropped_groups": float(scored.dropped.sum()),
+        "turns": _mean([float(len(trajectory.turns)) for _, trajectory in trajectories]),
         "tokens_per_turn": _mean([float(len(decision.token_ids)) for decision in decisions]),
         "gave_up": _mean([float("gave_up" in trajectory.final_info) for _, trajectory in trajectories]),
         "cut_at_limit": _mean([float(not decision.finished) for decision in decisions]),

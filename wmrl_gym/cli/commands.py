@@ -179,6 +179,16 @@ COMMANDS: tuple[Command, ...] = (
         _overrides,
     ),
     Command(
+        "plan",
+        "how long a run takes, what it costs, and where it waits",
+        "Simulate the steps of a run: how long one takes, what the run costs, and where trajectories wait, for several "
+        "anchor fractions and numbers of sandbox slots. See docs/scaling.md.",
+        "plan.run",
+        "Examples:\n  wmrl plan\n  wmrl plan run=runs/quickstart-... slots=[1,2,4]\n"
+        "  wmrl plan capacity=cluster simulated_steps=3 fractions=[0.1,1.0] mode=late\n",
+        _overrides,
+    ),
+    Command(
         "competitions",
         "list or prepare the bundled competitions",
         "The bundled competitions: real data that ships inside Python packages, nothing is downloaded.",

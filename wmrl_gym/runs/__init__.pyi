@@ -1,5 +1,8 @@
 from .arms import Plan, plan_comparison
 from .assembly import Domain, executor_for
+from .capacity.measured import capacity_of_run
+from .capacity.planning import Planned, plan_capacity
+from .capacity.simulation import StepTimes, simulate
 from .cold_start import ColdStart, TrainedAgent
 from .comparing import Comparison
 from .corpus_drawing import CorpusDrawing
@@ -21,14 +24,19 @@ __all__ = [
     "ExportedAgent",
     "FidelityMeasurement",
     "Plan",
+    "Planned",
     "Prediction",
     "RunDirectory",
     "RunProgress",
+    "StepTimes",
     "StopRequested",
     "TrainedAgent",
     "TrainingRun",
+    "capacity_of_run",
     "executor_for",
     "export",
+    "plan_capacity",
     "plan_comparison",
     "read_metrics",
+    "simulate",
 ]

@@ -1,0 +1,1 @@
+"""How long a step takes and where it waits: simulated, from assumed or measured costs."""
