@@ -27,6 +27,7 @@ OBSERVATIONS = [
 FEEDBACK = ["ok", "got 0.5", "an error at line 3 of the second cell", "", "got 0.25"]
 NEW_TOKENS = 14
 
+
 @pytest.fixture(scope="module", autouse=True)
 def _one_thread() -> Iterator[None]:
     """Models this small are slowed down by threads that wait for each other."""
@@ -36,7 +37,14 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
+QUICK = ("llama", "qwen2", "qwen3_5", "mistral", "gemma3", "phi3", "gpt2", "bloom")
+"""One of each way to generate; the others take minutes together."""
+
+
+@pytest.fixture(
+    scope="module",
+    params=[name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in FAMILIES],
+)
 def family(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

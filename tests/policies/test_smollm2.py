@@ -196,6 +196,7 @@ def converting(log: Path, seconds: float) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
 
 
+@pytest.mark.slow
 def test_killed_conversion_leaves_nothing_that_is_taken_for_the_model(tmp_path: Path) -> None:
     log = tmp_path / "log"
     process = converting(log, 100)
@@ -257,6 +258,7 @@ def test_agent_answers_through_the_chat_template_and_knows_where_a_turn_ends(age
 
 
 @needs_weights
+@pytest.mark.slow
 def test_adapter_survives_being_saved_and_the_model_below_stays_as_it_was(agent: Any, tmp_path: Path) -> None:
     again = load_smollm2(max_new_tokens=8)
     for name, tensor in agent.state_dict().items():

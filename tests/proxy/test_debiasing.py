@@ -34,6 +34,10 @@ def test_map_never_decreases_and_stays_in_the_range_of_executed_scores(
     grid = np.sort(np.concatenate([x, np.nextafter(x, 9), np.nextafter(x, -9), debiaser.knots_x_, points, [-5.0, 5.0]]))
     calibrated = debiaser.predict(grid)
     assert (np.diff(calibrated) >= 0).all()
+    if form == "binned" and len(np.unique(np.clip((x * 10).astype(int), 0, 9))) == 1:
+        inside = (grid >= x.min()) & (grid <= x.max())
+        assert calibrated[inside] == pytest.approx(grid[inside], abs=1e-9)  # one bin: the identity
+        return
     assert calibrated.min() >= y.min() - 1e-9
     assert calibrated.max() <= y.max() + 1e-9
 
@@ -101,8 +105,16 @@ def test_monotone_distortion_is_undone() -> None:
 
 def test_binned_form_averages_equal_bins_by_their_counts() -> None:
     # Bins 0, 1 and 9 hold 1, 3 and 1 pairs; bins 0 and 1 violate the order and are pooled: (1·0.8 + 3·0.4) / 4 = 0.5.
-    debiaser = fitted([0.05, 0.12, 0.15, 0.19, 1.0], [0.8, 0.3, 0.4, 0.5, 0.9], "binned")
-    assert debiaser.predict([0.05, 0.15, 0.95, 0.55]) == pytest.approx([0.5, 0.5, 0.9, 0.7])
+    debiaser = fitted([0.05, 0.12, 0.14, 0.19, 1.0], [0.8, 0.3, 0.4, 0.5, 0.9], "binned")
+    assert debiaser.predict([0.05, 0.15, 1.0, 0.575]) == pytest.approx([0.5, 0.5, 0.9, 0.7])  # 0.575: half-way
+
+
+def test_binned_form_leaves_a_world_model_that_is_right_as_it_is() -> None:
+    levels = np.array([0.0, 0.1, 0.2, 0.525, 0.6, 0.725, 0.875])  # those of the checks and their buckets
+    x = np.repeat(levels, 5)
+    assert fitted(x, x, "binned").predict(levels) == pytest.approx(levels)
+    one_bin = fitted([0.52, 0.55], [0.9, 0.1], "binned")
+    assert one_bin.predict([0.0, 0.3, 0.525, 1.0]) == pytest.approx([0.0, 0.3, 0.525, 1.0])
 
 
 def test_identity_until_there_are_enough_pairs_then_refits_on_schedule() -> None:

@@ -215,6 +215,21 @@ def test_ledger_records_what_execution_said_and_cost(tmp_path: Path) -> None:
     assert columns["step"].dtype == np.int64
 
 
+def test_the_state_does_not_grow_beyond_the_window() -> None:
+    rng = np.random.default_rng(0)
+    proxy = RewardProxy(RandomAnchors(0.25), metric_window=20, ledger_window=32)
+    sizes, pairs = [], []
+    for step in range(40):
+        pairs += proxy.score(step, random_step(rng, n_anchors=1, n_others=3)).pairs
+        sizes.append(len(json.dumps(proxy.state_dict())))
+    assert max(sizes[20:]) < 1.1 * sizes[20]
+    assert proxy.metrics()["pairs"] == len(pairs) == 160
+    assert list(proxy.ledger) == pairs[-32:]
+    other = RewardProxy(RandomAnchors(0.25), metric_window=20, ledger_window=32)
+    other.load_state_dict(json.loads(json.dumps(proxy.state_dict())))
+    assert other.ledger == proxy.ledger and other.metrics() == proxy.metrics()
+
+
 def test_metrics_tell_bias_before_and_after_and_the_realised_anchor_fraction() -> None:
     rng = np.random.default_rng(0)
     proxy = small_proxy(min_pairs=40)

@@ -496,3 +496,48 @@ def test_with_a_proxy_rewards_are_calibrated_once_anchors_have_shown_the_bias(mo
     assert predicted_only.any()
     assert rewards == pytest.approx([0.7, 0.7, 0.8, 0.8], abs=0.05)  # the world model says 0.35 and 0.4
     assert infos["predicted"][0].score == 0.35
+
+
+@pytest.mark.parametrize("mode", ["lockstep", "async"])
+def test_what_is_handed_in_twice_in_a_step_is_executed_once(mode: Any) -> None:
+    executor = ThreadExecutor(truth)
+    env = RewardProxyVectorEnv([GuessEnv] * 4, HalvingModel(), executor, mode=mode)
+    secrets(env, [True] * 4)
+    env.send([30, 30, 40, 30], range(4))
+    infos: dict[int, dict[str, Any]] = {}
+    while len(infos) < 4:
+        infos |= received(env)
+    assert [infos[i]["executed"].score for i in range(4)] == [0.8, 0.8, 0.9, 0.8]
+    assert [infos[i]["executed"].seconds for i in range(4)] == [0.5, 0.0, 0.5, 0.0]  # what was spent
+    assert env.n_executions == 2
+    env.send([40, 30, 30, 40], range(4))  # the same step still: both are known
+    infos = {}
+    while len(infos) < 4:
+        infos |= received(env)
+    assert env.n_executions == 2 and all(info["executed"].score for info in infos.values())
+    secrets(env, [True] * 4)  # new episodes everywhere: a new step
+    env.send([30] * 4, range(4))
+    while len(infos) < 8:
+        infos |= {i + 4: info for i, info in received(env).items()}
+    assert env.n_executions == 3
+    executor.close()
+
+
+def test_an_execution_that_failed_is_tried_again_for_the_next_who_asks() -> None:
+    executor = DyingExecutor()
+    env = RewardProxyVectorEnv([GuessEnv] * 2, HalvingModel(), executor)
+    secrets(env, [True] * 2)
+    env.send([30, 40], range(2))
+    received(env)
+    executor.spared = (30,)
+    env.send([30, 30], range(2))
+    assert [info["executed"].score for info in received(env).values()] == [0.8, 0.8]
+    executor.close()
+
+
+def test_an_evaluation_executes_everything() -> None:
+    env = RewardProxyVectorEnv([GuessEnv] * 3, None, ThreadExecutor(truth), share_executions=False)
+    secrets(env, [True] * 3)
+    env.send([30] * 3, range(3))
+    received(env)
+    assert env.n_executions == 3

@@ -20,6 +20,21 @@ def test_interval_covers_the_true_mean_about_as_often_as_it_says() -> None:
     assert 0.88 < covered / 200 < 0.99
 
 
+@pytest.mark.parametrize("samples", [2, 8])
+def test_the_interval_of_a_gain_covers_as_often_as_it_says_with_few_episodes_too(samples: int) -> None:
+    rng = np.random.default_rng(2)
+    covered, trials = 0, 400
+    for trial in range(trials):
+        # Mostly failures, and successes of some percentile: what agents achieve on seven tasks.
+        before, after = (
+            {task: rng.uniform(0.3, 0.9, samples) * (rng.random(samples) < share) for task in "abcdefg"}
+            for share in (0.4, 0.7)
+        )
+        interval = difference_interval(before, after, resamples=400, seed=trial)
+        covered += interval.low <= 0.6 * (0.7 - 0.4) <= interval.high
+    assert covered / trials > 0.92
+
+
 def test_clear_gain_excludes_zero_and_no_gain_does_not() -> None:
     rng = np.random.default_rng(1)
     before = {task: rng.uniform(0.0, 0.4, 16) for task in "abcd"}

@@ -25,7 +25,7 @@ def test_table_says_gain_with_interval_and_cost_in_every_form(tmp_path: Path) ->
     console = Console(width=120, record=True, file=(tmp_path / "out").open("w"))
     table().print(console)
     for text in (console.export_text(), table().markdown()):
-        assert "15.0%" in text and "65.0%" in text and "+50.0 (+4" in text
+        assert "15.0%" in text and "65.0%" in text and "+50.0 (+" in text
         assert "80 of 640 training trajectories (12.5%), 150 executions" in text and "total 151" in text
 
 

@@ -52,6 +52,8 @@ def test_what_cannot_be_right_makes_no_folder(tmp_path: Path) -> None:
         TrainingRun.from_config([*SHORT, f"runs={runs}", "algorithm.stepps=1"])
     with pytest.raises(ConfigError, match="no world model"):
         TrainingRun.from_config([*SHORT, f"runs={runs}", "world_model=null"])
+    with pytest.raises(ConfigError, match="1 tasks are trained on and held out as well, for example titanic_survival"):
+        TrainingRun.from_config([*SHORT, f"runs={runs}", "tasks.train=[titanic_survival,diabetes_progression]"])
     assert not runs.exists()
 
 

@@ -193,6 +193,7 @@ def evaluate(
         None,
         executor,
         max_consecutive_failures=settings.max_consecutive_failures,
+        share_executions=False,  # each episode is measured by itself
     )
     options = reset_options or (lambda task: {})
     plans = [GroupPlan(task, task, True, 1.0, samples, options(task)) for task in tasks]

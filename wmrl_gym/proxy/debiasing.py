@@ -28,8 +28,9 @@ class IsotonicDebiaser:
       is strictly increasing there. From the outer centres it goes straight on to the ends of the observed predictions,
       but never leaves the range of the executed scores.
     - ``"step"`` is scikit-learn's fit as it is: plateaus, and ramps between them.
-    - ``"binned"`` is the form of the paper's authors: the mean of each of 10 equal bins on [0, 1], made monotone with
-      the bin counts as weights, linear between the centres of the bins.
+    - ``"binned"`` is the form of the paper's authors: the mean execution of each of 10 equal bins on [0, 1], made
+      monotone with the bin counts as weights, linear between the bins' mean predictions; the identity as long as all
+      predictions lie in one bin.
 
     Every form is constant outside the predictions it was fitted on: there is no evidence out there.
 
@@ -191,12 +192,18 @@ def _centred_knots(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray
 
 
 def _binned_knots(x: FloatArray, y: FloatArray, bins: int = 10) -> tuple[FloatArray, FloatArray]:
-    """Means of equal bins on [0, 1], made monotone by their counts, at the centres of the bins that hold anything."""
+    """Means of equal bins on [0, 1], made monotone by their counts, at the mean predictions of the bins.
+
+    At the middles of the bins, a world model that is always right would be recast: its predictions seldom lie there.
+    """
     index = np.clip((x * bins).astype(int), 0, bins - 1)
     counts = np.bincount(index, minlength=bins)
     held = counts > 0
-    means = np.bincount(index, weights=y, minlength=bins)[held] / counts[held]
-    return _isotonic((np.flatnonzero(held) + 0.5) / bins, means, counts[held].astype(float))
+    if held.sum() == 1:  # one bin tells a level and no slope
+        ends = np.array([min(0.0, x.min()), max(1.0, x.max())])
+        return ends, ends.copy()
+    predicted, executed = (np.bincount(index, weights=values, minlength=bins)[held] / counts[held] for values in (x, y))
+    return _isotonic(predicted, executed, counts[held].astype(float))
 
 
 _KNOTS = {"centred": _centred_knots, "step": _isotonic, "binned": _binned_knots}

@@ -23,7 +23,7 @@ from wmrl_gym.proxy.debiasing import IsotonicDebiaser
 from wmrl_gym.proxy.fusion import InverseVarianceFusion, group_weights
 from wmrl_gym.proxy.ledger import Ledger, Pair
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 
 _COUNTS = ("groups", "anchor_groups", "dropped_groups", "anchor_failures", "unknown_predictions")
 
@@ -40,6 +40,8 @@ class ScoredStep:
     """Groups with fewer than two scored members, shape (G,): nothing can be compared in them."""
     metrics: dict[str, float | None]
     """`RewardProxy.metrics` after this step."""
+    pairs: tuple[Pair, ...] = ()
+    """What this step added to the ledger."""
 
 
 class RewardProxy:
@@ -52,6 +54,7 @@ class RewardProxy:
         success_score: executed score from which a trajectory counts as a success in the metric ``auc``; None takes
             those above the median.
         metric_window: newest pairs over which the world model's accuracy is reported.
+        ledger_window: newest pairs that are kept, at least ``metric_window``.
     """
 
     def __init__(
@@ -62,13 +65,16 @@ class RewardProxy:
         *,
         success_score: float | None = 0.5,
         metric_window: int = 512,
+        ledger_window: int = 5000,
     ) -> None:
+        if ledger_window < metric_window:
+            raise ValueError(f"ledger_window ({ledger_window}) is smaller than metric_window ({metric_window})")
         self.anchors = RandomAnchors() if anchors is None else anchors
         self.debiaser = debiaser
         self.fusion = fusion
         self.success_score = success_score
         self.metric_window = metric_window
-        self._ledger = Ledger()
+        self._ledger = Ledger(window=ledger_window)
         self._counts = dict.fromkeys(_COUNTS, 0)
 
     def draw(self, step: int, group_keys: Sequence[str]) -> AnchorDraw:
@@ -98,7 +104,8 @@ class RewardProxy:
         """
         _refuse_non_finite(groups)
         pairs_by_group = [self._pairs(step, group) for group in groups]
-        self._learn([pair for pairs in pairs_by_group for pair in pairs])
+        new_pairs = tuple(pair for pairs in pairs_by_group for pair in pairs)
+        self._learn(new_pairs)
         for pairs in pairs_by_group:
             self._measure_residual(pairs)
         rewards = [[self._reward(group, trajectory) for trajectory in group.trajectories] for group in groups]
@@ -109,7 +116,7 @@ class RewardProxy:
             rho = 1.0 if self.fusion is None else self.fusion.rho
             weights_G[~dropped_G] = group_weights(is_anchor_G[~dropped_G], rho)
         self._count(groups, int(dropped_G.sum()))
-        return ScoredStep(rewards, weights_G, dropped_G, self.metrics())
+        return ScoredStep(rewards, weights_G, dropped_G, self.metrics(), new_pairs)
 
     def score_arrays(
         self,
@@ -163,7 +170,7 @@ class RewardProxy:
 
     @property
     def ledger(self) -> tuple[Pair, ...]:
-        """All pairs, oldest first."""
+        """The newest pairs, oldest first; `ScoredStep.pairs` hands on each as it comes."""
         return self._ledger.pairs
 
     def ledger_columns(self) -> dict[str, NDArray[Any]]:
@@ -171,7 +178,7 @@ class RewardProxy:
         return self._ledger.columns()
 
     def write_ledger(self, path: str | Path) -> None:
-        """Write the pairs as JSON Lines."""
+        """Write the pairs that are kept as JSON Lines."""
         self._ledger.write(path)
 
     def metrics(self) -> dict[str, float | None]:
@@ -188,7 +195,7 @@ class RewardProxy:
         counts, debiaser, fusion = self._counts, self.debiaser, self.fusion
         return {
             "anchor_fraction": counts["anchor_groups"] / counts["groups"] if counts["groups"] else None,
-            "pairs": float(len(self._ledger)),
+            "pairs": float(self._ledger.n_pairs),
             "refits": None if debiaser is None else float(debiaser.n_fits_),
             "bias_before": float((predicted - executed).mean()) if executed.size else None,
             "bias_after": float((calibrated - executed).mean()) if executed.size else None,
@@ -227,8 +234,9 @@ class RewardProxy:
         for name in ("debiaser", "fusion"):
             if (state[name] is None) != (getattr(self, name) is None):
                 raise ValueError(f"the saved proxy and this one differ in {name!r}: build it as it was when saved")
-        ledger = Ledger.from_state_dict(state["ledger"])
         counts = {name: int(state["counts"][name]) for name in _COUNTS}
+        ledger = Ledger(window=self._ledger.window)
+        ledger.load_state_dict(state["ledger"])
         if self.debiaser is not None:
             self.debiaser.load_state_dict(state["debiaser"])
         if self.fusion is not None:

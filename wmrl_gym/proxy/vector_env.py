@@ -54,6 +54,8 @@ class RewardProxyVectorEnv(VectorEnv[Any, Any, Any]):
             back what is ready.
         max_in_flight: executions that are handed to the executor at the same time; default the proxy's, else 24.
         max_consecutive_failures: unknown executions in a row after which `ExecutorError` stops the run.
+        share_executions: execute the same submission once, until all episodes are over and new ones begin. An
+            evaluation executes everything.
     """
 
     metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.DISABLED}  # noqa: RUF012 - Gymnasium's declaration
@@ -68,6 +70,7 @@ class RewardProxyVectorEnv(VectorEnv[Any, Any, Any]):
         mode: Mode = "lockstep",
         max_in_flight: int | None = None,
         max_consecutive_failures: int = 16,
+        share_executions: bool = True,
     ) -> None:
         if not env_fns:
             raise ValueError("RewardProxyVectorEnv got no env_fns: give at least one")
@@ -82,7 +85,9 @@ class RewardProxyVectorEnv(VectorEnv[Any, Any, Any]):
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.world_model, self.proxy, self.mode = world_model, proxy, mode
-        self._executions = AnchorExecutions(executor, max_in_flight, max_consecutive_failures)
+        self._executions = AnchorExecutions(
+            executor, max_in_flight, max_consecutive_failures, share=share_executions
+        )
         self._sent: set[int] = set()
         self._episode_numbers = [-1] * self.num_envs
         self._observations: list[Any] = [None] * self.num_envs
@@ -154,6 +159,9 @@ class RewardProxyVectorEnv(VectorEnv[Any, Any, Any]):
             options if options is not None else [None] * len(env_ids),
         )
         begun = []
+        others = set(range(self.num_envs)) - set(env_ids)
+        if all(self._episodes[i].over for i in others):
+            self._executions.forget()
         for env_id, anchor, propensity, seed, option in list(zip(*columns, strict=True)):
             episode = self._episodes[env_id]
             self._sent.discard(env_id)

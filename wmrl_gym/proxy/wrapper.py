@@ -48,7 +48,7 @@ class RewardProxyWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstr
         self.proxy, self.world_model = proxy, world_model
         self.episode_number = -1
         self._episode = Episode(expensive_env(env))
-        self._executions = AnchorExecutions(executor, max_consecutive_failures=max_consecutive_failures)
+        self._executions = AnchorExecutions(executor, max_consecutive_failures=max_consecutive_failures, share=False)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode and decide whether it is an anchor."""

@@ -41,6 +41,7 @@ def mean_interval(
     level: float = 0.95,
     resamples: int = 4000,
     seed: int = 0,
+    share: bool = False,
 ) -> Interval:
     """Mean over tasks of the mean over episodes, with its interval.
 
@@ -53,12 +54,16 @@ def mean_interval(
         level: of the interval.
         resamples: of the bootstrap.
         seed: of the resampling.
+        share: the values are shares of 1, so the bounds stay between 0 and 1.
 
     Raises:
         ValueError: if there is no task, or a task without an episode.
     """
     means = resampled_means(values, weights, resamples, np.random.default_rng(seed))
-    return interval_of(_mean(values, weights), means, level)
+    found = _interval(_mean(values, weights), means, level, [(values, weights)])
+    if not share:
+        return found
+    return Interval(found.estimate, max(found.low, 0.0), min(found.high, 1.0), level)
 
 
 def difference_interval(
@@ -79,7 +84,8 @@ def difference_interval(
         raise ValueError(f"the evaluations are of different tasks: {sorted(set(before) ^ set(after))} are in one only")
     rng = np.random.default_rng(seed)
     resampled = [resampled_means(values, weights, resamples, rng) for values in (before, after)]
-    return interval_of(_mean(after, weights) - _mean(before, weights), resampled[1] - resampled[0], level)
+    estimate = _mean(after, weights) - _mean(before, weights)
+    return _interval(estimate, resampled[1] - resampled[0], level, [(before, weights), (after, weights)])
 
 
 def _mean(values: Values, weights: Mapping[str, float] | None) -> float:
@@ -92,6 +98,9 @@ def resampled_means(
 ) -> NDArray[np.float64]:
     """Means over tasks of episodes drawn anew within each task, shape (resamples,).
 
+    Episodes that are drawn from n of them vary by a share (n - 1) / n too little, which with two episodes is half: what
+    is drawn is stretched by as much. A task with one episode says nothing of its spread, and adds none.
+
     Raises:
         ValueError: if there is no task, or a task without an episode.
     """
@@ -101,6 +110,8 @@ def resampled_means(
     for task in sorted(values):  # by name: the draw must not depend on the order of the mapping
         episodes = np.asarray(values[task], float)
         means = episodes[rng.integers(len(episodes), size=(resamples, len(episodes)))].mean(axis=1)
+        stretch = np.sqrt(len(episodes) / max(len(episodes) - 1, 1))
+        means = episodes.mean() + stretch * (means - episodes.mean())
         total += means * (1 / len(values) if weights is None else weights[task])
     return total
 
@@ -109,3 +120,30 @@ def interval_of(estimate: float, means: NDArray[np.float64], level: float) -> In
     """An estimate with the bounds that hold `level` of these resampled values."""
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
     return Interval(estimate, float(low), float(high), level)
+
+
+def _interval(
+    estimate: float,
+    means: NDArray[np.float64],
+    level: float,
+    parts: Sequence[tuple[Values, Mapping[str, float] | None]],
+) -> Interval:
+    """The bounds, wider by as much as Student's t is wider than the normal distribution.
+
+    How far episodes spread is itself estimated. The degrees of freedom are Welch's and Satterthwaite's.
+    """
+    from scipy.stats import norm, t
+
+    variances, freedoms = [], []
+    for values, weights in parts:
+        for task, episodes in values.items():
+            weight = 1 / len(values) if weights is None else weights[task]
+            if len(episodes) > 1:
+                variances.append(weight**2 * float(np.var(episodes, ddof=1)) / len(episodes))
+                freedoms.append(len(episodes) - 1)
+    factor = 1.0
+    if sum(variances) > 0:
+        squares = sum(variance**2 / freedom for variance, freedom in zip(variances, freedoms, strict=True))
+        upper = (1 + level) / 2
+        factor = float(t.ppf(upper, sum(variances) ** 2 / squares) / norm.ppf(upper))
+    return interval_of(estimate, estimate + factor * (means - estimate), level)

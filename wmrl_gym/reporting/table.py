@@ -169,8 +169,8 @@ def quantity(
     gain = difference_interval(before, after, weights) if before is not None and after is not None else None
     return HeldOutQuantity(
         name,
-        None if before is None else mean_interval(before, weights),
-        None if after is None else mean_interval(after, weights),
+        None if before is None else mean_interval(before, weights, share=share),
+        None if after is None else mean_interval(after, weights, share=share),
         gain,
         share,
     )
@@ -238,7 +238,7 @@ def _share_of_tasks(
         None if scores is None else {task: float(counts(episodes)) for task, episodes in scores.items()}
         for scores in (before, after)
     ]
-    intervals = [None if share is None else mean_interval({"tasks": list(share.values())}) for share in shares]
+    intervals = [None if row is None else mean_interval({"tasks": list(row.values())}, share=True) for row in shares]
     gain = None
     if shares[0] is not None and shares[1] is not None:
         gain = mean_interval({"tasks": [shares[1][task] - shares[0][task] for task in shares[0]]})

@@ -15,13 +15,14 @@ from wmrl_gym.algorithms.evaluation import Evaluation
 from wmrl_gym.algorithms.wmrl_grpo import WMRLGRPO
 from wmrl_gym.configs.schema import TrainConfig
 from wmrl_gym.configs.validation import ConfigError
-from wmrl_gym.core import Executor
-from wmrl_gym.proxy import RewardProxy, RewardProxyVectorEnv
+from wmrl_gym.core import Executor, Group
+from wmrl_gym.proxy import RewardProxy, RewardProxyVectorEnv, ScoredStep
 from wmrl_gym.runs.assembly import Domain, executor_for, prepare_torch
 from wmrl_gym.runs.configured import configured
 from wmrl_gym.runs.evaluating import as_data, evaluate_held_out
 from wmrl_gym.runs.output_folder import make_output_folder
 from wmrl_gym.runs.records.metrics import JSONLMetrics, MetricsLog, TensorBoardMetrics, read_metrics
+from wmrl_gym.runs.records.pairs import PairRecorder
 from wmrl_gym.runs.records.run_directory import RunDirectory, during
 from wmrl_gym.runs.records.trajectories import TrajectoryRecorder
 from wmrl_gym.runs.stopping import GracefulStop, StopRequested
@@ -121,13 +122,13 @@ class TrainingRun:
 
     def _stages(self, settings: Any, executor: Executor, progress: RunProgress, until: int) -> None:
         policy = self.config.policy.build()
-        trainer, proxy = self._trainer(policy, settings, executor)
+        trainer = self._trainer(policy, settings, executor)
         if self.config.evaluation.before:
             self._evaluate("before", policy, executor, progress)
         logs = self._logs(first_step := trainer.resume())
         for log in logs:
             log.rewind(first_step)
-        self._record_trajectories(trainer, first_step)
+        self._record_groups(trainer, first_step)
         if first_step:
             progress.stage(f"going on after step {first_step}")
         with GracefulStop(progress.stage) as stop:
@@ -135,7 +136,6 @@ class TrainingRun:
             def on_step(step: int, metrics: dict[str, float | None]) -> None:
                 for log in logs:
                     log.write(step, metrics)
-                proxy.write_ledger(self.directory.ledger_file)
                 seconds = sum(value or 0.0 for name, value in metrics.items() if name.startswith("seconds/"))
                 progress.step(step, {**metrics, "seconds": seconds})
                 if stop.requested:
@@ -156,7 +156,7 @@ class TrainingRun:
         if self.config.evaluation.after and until >= settings.steps:
             self._evaluate("after", policy, executor, progress)
 
-    def _trainer(self, policy: Any, settings: Any, executor: Executor) -> tuple[WMRLGRPO, RewardProxy]:
+    def _trainer(self, policy: Any, settings: Any, executor: Executor) -> WMRLGRPO:
         config = self.config
         proxy: RewardProxy = config.proxy.build()
         vector_env = RewardProxyVectorEnv(
@@ -167,7 +167,7 @@ class TrainingRun:
             max_in_flight=proxy.anchors.max_in_flight,
             max_consecutive_failures=config.execution.max_consecutive_failures,
         )
-        trainer = WMRLGRPO(
+        return WMRLGRPO(
             policy,
             vector_env,
             self.domain.train,
@@ -176,7 +176,6 @@ class TrainingRun:
             reset_options=self.domain.reset_options,
             directory=self.directory.checkpoints,
         )
-        return trainer, proxy
 
     def _evaluate(self, when: str, policy: Any, executor: Executor, progress: RunProgress) -> None:
         """Evaluate unless the result is there: before training with the weights given, later with those learned."""
@@ -200,14 +199,21 @@ class TrainingRun:
                     raise
         return logs
 
-    def _record_trajectories(self, trainer: WMRLGRPO, first_step: int) -> None:
+    def _record_groups(self, trainer: WMRLGRPO, first_step: int) -> None:
+        """Have the pairs written down, and the trajectories if they are wanted."""
+        recorders: list[PairRecorder | TrajectoryRecorder] = [PairRecorder(self.directory.ledger_file)]
         which = self.config.logger.trajectories
-        if which == "none":
-            return
-        by_std = trainer.settings.normalise_by_std
-        recorder = TrajectoryRecorder(self.directory.trajectories_file, which, normalise_by_std=by_std)
-        recorder.rewind(first_step)
-        trainer.on_groups = recorder.record
+        if which != "none":
+            by_std = trainer.settings.normalise_by_std
+            recorders.append(TrajectoryRecorder(self.directory.trajectories_file, which, normalise_by_std=by_std))
+        for recorder in recorders:
+            recorder.rewind(first_step)
+
+        def record(step: int, groups: Sequence[Group], scored: ScoredStep) -> None:
+            for recorder in recorders:
+                recorder.record(step, groups, scored)
+
+        trainer.on_groups = record
 
     def evaluate(self, samples: int | None = None) -> Evaluation:
         """Play the held-out tasks with the agent of the newest checkpoint (or the untrained one), all executed.
@@ -256,5 +262,13 @@ def check(config: TrainConfig) -> None:
                 f"there is no world model, but proxy.anchors.fraction is {fraction}: other groups would have no score\n"
                 "  choose world_model=static_analysis, or proxy=all_executed."
             )
+    domain = Domain(config.env, config.tasks)
+    both = sorted(set(domain.train) & set(domain.held_out))
+    if both:
+        raise ConfigError(
+            f"{len(both)} tasks are trained on and held out as well, for example {', '.join(both[:3])}: what they tell "
+            "after training would be no measure of anything new\n"
+            "  take them out of tasks.train or of tasks.held_out; tasks.held_out=[] evaluates nothing."
+        )
     # Last, because it looks at the disk: what the configuration alone shows to be wrong is told wherever it is read.
-    Domain(config.env, config.tasks).check()
+    domain.check()

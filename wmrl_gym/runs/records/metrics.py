@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import shutil
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
+
+from wmrl_gym.runs.records.json_lines import StepLines, read_step_lines
 
 
 class MetricsLog(Protocol):
@@ -29,7 +28,7 @@ class MetricsLog(Protocol):
 
 
 class JSONLMetrics:
-    """One JSON object per step, flushed at once, so that a killed run loses at most the line being written.
+    """One JSON object per step.
 
     Args:
         path: the file; its folder must exist.
@@ -37,27 +36,16 @@ class JSONLMetrics:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._lines = StepLines(path)
 
     def write(self, step: int, metrics: Mapping[str, Any]) -> None:
         """Append ``{"step": step, **metrics}``; NaN and infinity become null, which is what JSON has for them."""
         record = {"step": step, **{key: _plain(value) for key, value in metrics.items()}}
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record, allow_nan=False) + "\n")
+        self._lines.append([json.dumps(record, allow_nan=False) + "\n"])
 
     def rewind(self, step: int) -> None:
-        """Drop the records of `step` and later, and a last line that a kill left unfinished.
-
-        Damage before the last line is nothing that a kill does: the file as it was is then kept beside the new one.
-        """
-        records, unread = _read(self.path)
-        if unread > 1:
-            aside = self.path.with_suffix(f".damaged{self.path.suffix}")
-            shutil.copyfile(self.path, aside)
-            warnings.warn(f"{self.path} is damaged after {len(records)} records; kept as it was: {aside}", stacklevel=2)
-        kept = [record for record in records if record["step"] < step]
-        replacement = self.path.with_suffix(".tmp")
-        replacement.write_text("".join(json.dumps(record) + "\n" for record in kept), encoding="utf-8")
-        os.replace(replacement, self.path)
+        """Drop the records of `step` and later; see `StepLines.rewind`."""
+        self._lines.rewind(step)
 
     def close(self) -> None:
         """Nothing is held back."""
@@ -106,24 +94,7 @@ class TensorBoardMetrics:
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """The records of a JSON Lines file, up to the first line that is none: usually the unfinished last one."""
-    return _read(path)[0]
-
-
-def _read(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """The records, and how many lines come from the first one that is no record on."""
-    if not path.exists():
-        return [], 0
-    records: list[dict[str, Any]] = []
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    for line in lines:
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError:
-            break
-        if not isinstance(record, dict) or not isinstance(record.get("step"), int):
-            break
-        records.append(record)
-    return records, len(lines) - len(records)
+    return read_step_lines(path)[0]
 
 
 def _plain(value: Any) -> Any:
