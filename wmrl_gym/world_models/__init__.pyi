@@ -1,3 +1,4 @@
+from .cheap_checks import CheapChecks
 from .distorted import DistortedWorldModel
 from .goal_progress import GoalProgressWorldModel, MonotoneBias
 from .llm_static_checker.checker import LLMStaticChecker
@@ -10,6 +11,7 @@ from .verdicts import aggregate, first_failure
 
 __all__ = [
     "AskingSettings",
+    "CheapChecks",
     "DistortedWorldModel",
     "GoalProgressWorldModel",
     "HTTPTransport",
