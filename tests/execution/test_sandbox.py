@@ -73,6 +73,26 @@ def test_syntax_error_points_into_the_script(sandbox: Sandbox, data: Path) -> No
     assert result.stderr.startswith('  File "script.py", line 2\n') and "SyntaxError" in result.stderr
 
 
+def test_the_program_that_is_read_is_the_program_that_runs(sandbox: Sandbox, data: Path) -> None:
+    """A comment that names an encoding would make code of what any reader takes for comments."""
+    script = (
+        "# -*- coding: raw_unicode_escape -*-\n# \\u000aprint('hidden'); raise SystemExit\n"
+        "import multiprocessing\n"
+        "if __name__ == '__main__':\n"
+        "    worker = multiprocessing.get_context('spawn').Process(target=print, args=('from the worker',), daemon=False)\n"
+        "    worker.start(); worker.join()\n"
+        "    print('read', worker.exitcode)\n"
+    )
+    result = sandbox.run(script, data)
+    assert (result.status, result.stdout) == ("ok", "from the worker\nread 0\n"), result.stderr
+
+
+def test_text_beyond_ascii_needs_no_comment_and_broken_text_is_a_syntax_error(sandbox: Sandbox, data: Path) -> None:
+    result = sandbox.run("# coding: latin-1\nprint('größer', len('größer'))\n", data)
+    assert result.stdout == "größer 6\n"
+    assert "SyntaxError" in sandbox.run("print('\udcff')", data).stderr
+
+
 @pytest.mark.parametrize(
     ("script", "status", "returncode"),
     [

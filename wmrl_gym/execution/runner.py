@@ -15,6 +15,7 @@ import json
 import linecache
 import os
 import random
+import re
 import resource
 import signal
 import sys
@@ -24,6 +25,7 @@ from typing import Any
 
 SCRIPT_NAME = "script.py"
 SEEDED_ON_IMPORT = "numpy.random"
+ENCODING = re.compile(rb"^([ \t\f]*#.*?)coding(?=[:=])")
 
 
 def apply_limits(limits: dict[str, int]) -> None:
@@ -95,7 +97,7 @@ def run_as_main(source: bytes, directory: str, names: dict[str, str]) -> int:
     """
     path = os.path.join(directory, SCRIPT_NAME)
     with open(path, "wb") as file:
-        file.write(source)
+        file.write(without_encoding(source))
     main = types.ModuleType("__main__")
     main.__dict__.update(__file__=path, __builtins__=builtins, **names)
     sys.modules["__main__"] = main
@@ -104,7 +106,8 @@ def run_as_main(source: bytes, directory: str, names: dict[str, str]) -> int:
     text = source.decode("utf-8", "replace")
     linecache.cache[SCRIPT_NAME] = (len(text), None, text.splitlines(keepends=True), SCRIPT_NAME)
     try:
-        exec(compile(source, SCRIPT_NAME, "exec"), main.__dict__)
+        # As text: from bytes, Python would take the encoding that a comment names, and run another program than was read.
+        exec(compile(decoded(source), SCRIPT_NAME, "exec"), main.__dict__)
     except SystemExit as stop:
         return exit_code(stop.code)
     except BaseException as error:
@@ -113,6 +116,24 @@ def run_as_main(source: bytes, directory: str, names: dict[str, str]) -> int:
         sys.excepthook(type(error), error, error.__traceback__)
         return 1
     return 0
+
+
+def decoded(source: bytes) -> str:
+    """A script's text.
+
+    Raises:
+        SyntaxError: if it is not UTF-8, as the interpreter says it.
+    """
+    try:
+        return source.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise SyntaxError(f"(unicode error) {error}") from None
+
+
+def without_encoding(source: bytes) -> bytes:
+    """A script whose first two lines name no encoding, for worker processes that read it from its file."""
+    lines = source.splitlines(keepends=True)
+    return b"".join([*(ENCODING.sub(rb"\1codins", line) for line in lines[:2]), *lines[2:]])
 
 
 def exit_code(code: object) -> int:
