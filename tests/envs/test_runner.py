@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from wmrl_gym.core import Submission
+from wmrl_gym.envs.mle_dojo import answer_sources
 from wmrl_gym.envs.mle_dojo.answer_sources import bundled_data_files
 from wmrl_gym.envs.mle_dojo.competition import CompetitionError
 from wmrl_gym.envs.mle_dojo.runner import CompetitionRunner, raw_quality, syntax_problem
+from wmrl_gym.execution.isolation import interpreter_prefixes
 from wmrl_gym.execution.limits import SandboxLimits, SandboxResult
 
 from . import scripts
@@ -151,3 +153,13 @@ def test_only_code_that_compiles_has_no_syntax_problem() -> None:
     assert syntax_problem(scripts.GOOD) is None
     problem = syntax_problem(scripts.SYNTAX)
     assert problem is not None and problem.endswith("SyntaxError: invalid syntax")
+
+
+def test_a_second_installation_of_the_data_is_hidden_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = next(path for path in bundled_data_files() if path.name == "digits.csv.gz")
+    home = next(parent for parent in original.parents if parent.name == "site-packages")
+    copy = tmp_path / "lib" / "python3.12" / "site-packages" / original.relative_to(home)
+    copy.parent.mkdir(parents=True)
+    copy.write_bytes(original.read_bytes())
+    monkeypatch.setattr(answer_sources, "interpreter_prefixes", lambda: [*interpreter_prefixes(), tmp_path])
+    assert copy in bundled_data_files.__wrapped__()

@@ -205,6 +205,33 @@ def test_hidden_package_data_is_not_there(data: Path) -> None:
     assert result.status == "ok" and result.stdout == "[]\n"
 
 
+def test_what_is_hidden_is_hidden_under_every_name_of_its_environment(
+    sandbox: Sandbox, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tempfile.TemporaryDirectory(prefix="wt-", dir="/var/tmp") as folder:
+        root = Path(folder)
+        root.chmod(0o755)
+        (root / "real" / "env" / "package").mkdir(parents=True)
+        (root / "real" / "env" / "package" / "answers.csv").write_text("secret")
+        (root / "alias").symlink_to("real")  # a folder above is a link
+        (root / "link").symlink_to("real/env")  # the environment itself is one
+        shown = [root / "real" / "env", root / "alias" / "env", root / "link"]
+        monkeypatch.setattr(
+            "wmrl_gym.execution.sandbox.interpreter_prefixes", lambda: [*interpreter_prefixes(), *shown]
+        )
+        for named in shown:
+            hiding = Sandbox(hide=[named / "package" / "answers.csv"])
+            names = [str(prefix / "package" / "answers.csv") for prefix in shown]
+            script = f"""
+                for name in {names!r}:
+                    try:
+                        print(repr(open(name).read()))
+                    except PermissionError:
+                        print("hidden")
+                """
+            assert run(hiding, data, script).stdout == "hidden\nhidden\nhidden\n"
+
+
 def test_missing_data_directory_is_named(sandbox: Sandbox, tmp_path: Path) -> None:
     with pytest.raises(NotADirectoryError, match="nowhere"):
         sandbox.run("", tmp_path / "nowhere")

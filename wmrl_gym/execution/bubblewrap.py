@@ -96,7 +96,7 @@ def arguments(
     options += _system_directories()
     for prefix in sorted(view.prefixes, key=lambda path: len(path.parts)):  # a venv may lie inside another prefix
         options += ["--ro-bind", source(prefix), str(prefix)]
-    for path in view.hide:
+    for path in names_of(view.hide, view.prefixes):
         if path.is_dir():
             options += ["--size", "4096", "--tmpfs", str(path), "--remount-ro", str(path)]
         elif path.exists():
@@ -117,6 +117,24 @@ def arguments(
     if seccomp is not None:
         options += ["--seccomp", str(seccomp)]
     return options
+
+
+def names_of(hidden: Sequence[Path], prefixes: Sequence[Path]) -> list[Path]:
+    """Every name by which these files can be reached inside.
+
+    A prefix that is a link is shown under both of its names (links inside may use either), and a file that is hidden under
+    one of them alone is read under the other.
+    """
+    names: set[Path] = set()
+    for path in hidden:
+        real = path.resolve()
+        names |= {path, real}
+        for prefix in prefixes:
+            target = prefix.resolve()
+            if real.is_relative_to(target):
+                names.add(prefix / real.relative_to(target))
+    # A folder before what is in it: later mounts lie on top of earlier ones.
+    return sorted(names, key=lambda name: (len(name.parts), name))
 
 
 def system_files() -> dict[str, bytes]:

@@ -124,7 +124,8 @@ class Sandbox:
                     "  move the data root elsewhere (set WMRL_DATA_ROOT)."
                 )
         package = Path(__file__).resolve().parents[1]
-        hide = [*self.hide, package] if any(package.is_relative_to(prefix) for prefix in prefixes) else self.hide
+        shown = any(package.is_relative_to(prefix.resolve()) for prefix in prefixes)
+        hide = [*self.hide, package] if shown else self.hide
         return bubblewrap.View(prefixes, data_dir, tuple(hide))
 
     def _job(self, script: str) -> bytes:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+from wmrl_gym.execution.isolation import interpreter_prefixes
+
 
 @cache
 def bundled_data_files() -> tuple[Path, ...]:
@@ -27,4 +29,13 @@ def bundled_data_files() -> tuple[Path, ...]:
                     found.add(source_path(source, file))
                 except MissingSourceError:  # what is not installed cannot be read either
                     continue
-    return tuple(sorted(path for path in found if path.suffix != ".py"))
+    files = {path for path in found if path.suffix != ".py"}
+    return tuple(sorted(files | {copy for path in files for copy in _copies(path)}))
+
+
+def _copies(path: Path) -> list[Path]:
+    """The same file of the same package where it is installed a second time: for the base interpreter, by the system."""
+    homes = [Path("/usr"), Path("/usr/local"), *interpreter_prefixes()]
+    sites = {site for home in homes for kind in ("site", "dist") for site in home.glob(f"lib*/python3*/{kind}-packages")}
+    below = [path.relative_to(site) for site in sites if path.is_relative_to(site)]
+    return [site / part for part in below for site in sites if (site / part).exists()]
