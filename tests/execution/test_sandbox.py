@@ -79,7 +79,7 @@ def test_the_program_that_is_read_is_the_program_that_runs(sandbox: Sandbox, dat
         "# -*- coding: raw_unicode_escape -*-\n# \\u000aprint('hidden'); raise SystemExit\n"
         "import multiprocessing\n"
         "if __name__ == '__main__':\n"
-        "    worker = multiprocessing.get_context('spawn').Process(target=print, args=('from the worker',), daemon=False)\n"
+        "    worker = multiprocessing.get_context('spawn').Process(target=print, args=('from the worker',))\n"
         "    worker.start(); worker.join()\n"
         "    print('read', worker.exitcode)\n"
     )

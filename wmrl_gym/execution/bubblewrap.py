@@ -122,8 +122,8 @@ def arguments(
 def names_of(hidden: Sequence[Path], prefixes: Sequence[Path]) -> list[Path]:
     """Every name by which these files can be reached inside.
 
-    A prefix that is a link is shown under both of its names (links inside may use either), and a file that is hidden under
-    one of them alone is read under the other.
+    A prefix that is a link is shown under both of its names (links inside may use either), and a file that is hidden
+    under one of them alone is read under the other.
     """
     names: set[Path] = set()
     for path in hidden:

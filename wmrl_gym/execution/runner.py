@@ -106,7 +106,7 @@ def run_as_main(source: bytes, directory: str, names: dict[str, str]) -> int:
     text = source.decode("utf-8", "replace")
     linecache.cache[SCRIPT_NAME] = (len(text), None, text.splitlines(keepends=True), SCRIPT_NAME)
     try:
-        # As text: from bytes, Python would take the encoding that a comment names, and run another program than was read.
+        # As text: from bytes, Python would take the encoding that a comment names, and run what nobody has read.
         exec(compile(decoded(source), SCRIPT_NAME, "exec"), main.__dict__)
     except SystemExit as stop:
         return exit_code(stop.code)

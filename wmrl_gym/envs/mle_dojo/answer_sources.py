@@ -34,8 +34,9 @@ def bundled_data_files() -> tuple[Path, ...]:
 
 
 def _copies(path: Path) -> list[Path]:
-    """The same file of the same package where it is installed a second time: for the base interpreter, by the system."""
+    """The same file of the same package where that is installed a second time, for example by the system."""
     homes = [Path("/usr"), Path("/usr/local"), *interpreter_prefixes()]
-    sites = {site for home in homes for kind in ("site", "dist") for site in home.glob(f"lib*/python3*/{kind}-packages")}
+    patterns = ("lib*/python3*/site-packages", "lib*/python3*/dist-packages")
+    sites = {site for home in homes for pattern in patterns for site in home.glob(pattern)}
     below = [path.relative_to(site) for site in sites if path.is_relative_to(site)]
     return [site / part for part in below for site in sites if (site / part).exists()]
