@@ -17,6 +17,7 @@ from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
 from wmrl_gym import ExpensiveRewardEnv, Outcome, RewardProxyVectorEnv, Submission
+from wmrl_gym.algorithms import group_advantages
 from wmrl_gym.core import fingerprint
 from wmrl_gym.envs import UnicodeText
 from wmrl_gym.execution import LocalExecutor
@@ -27,7 +28,7 @@ from wmrl_gym.proxy import InverseVarianceFusion, IsotonicDebiaser, RandomAnchor
 
 TASKS = ["red", "green", "blue"]
 N = 4
-LOST = 0.3
+LOST = 0.4
 """Share of executions that give no score."""
 
 
@@ -55,6 +56,9 @@ class Words(ExpensiveRewardEnv[str, str]):
         super().reset(seed=seed)
         self.task, self.turn, self.action = (options or {}).get("task", "none"), 0, ""
         return f"say {self.task}", {}
+
+    def broken_reset(self, **given: Any) -> Any:
+        raise OSError("no colours today")
 
     def submit(self, action: str) -> Submission | None:
         self.action = action
@@ -118,12 +122,24 @@ def tiny_llama(seed: int = 0) -> Any:
 
 
 def settings(folder: Path | str, **changes: Any) -> GRPOConfig:
-    values: dict[str, Any] = dict(
-        output_dir=str(folder), per_device_train_batch_size=4, gradient_accumulation_steps=4, num_generations=N,
-        max_completion_length=6, max_steps=3, scale_rewards="none", loss_type="grpo", learning_rate=1e-2, use_cpu=True,
-        report_to=[], logging_steps=1, save_strategy="no", bf16=False, disable_tqdm=True,
-        ddp_backend="gloo" if "WORLD_SIZE" in os.environ else None,
-    )  # fmt: skip
+    values: dict[str, Any] = {
+        "output_dir": str(folder),
+        "per_device_train_batch_size": 4,
+        "gradient_accumulation_steps": 4,
+        "num_generations": N,
+        "max_completion_length": 6,
+        "max_steps": 3,
+        "scale_rewards": "none",
+        "loss_type": "grpo",
+        "learning_rate": 1e-2,
+        "use_cpu": True,
+        "report_to": [],
+        "logging_steps": 1,
+        "save_strategy": "no",
+        "bf16": False,
+        "disable_tqdm": True,
+        "ddp_backend": "gloo" if "WORLD_SIZE" in os.environ else None,
+    }
     return GRPOConfig(**{**values, **changes})
 
 
@@ -151,6 +167,7 @@ class Kept(list):
     """Remembers all (prompt, completion) that were handed in, batch by batch, then hands them in."""
 
     def __init__(self, inner: Any) -> None:
+        super().__init__()
         self.inner = inner
         self.execute = inner.execute
 
@@ -161,8 +178,8 @@ class Kept(list):
 
 
 def one_turn(
-    folder: Path | str, *, normalise_by_std: bool = False, model: Any = None, chat: bool = True, evaluation: Any = "executed",
-    rows: int = 4, world_model: Any = None, **changes: Any,
+    folder: Path | str, *, normalise_by_std: bool = False, model: Any = None, chat: bool = True,
+    evaluation: Any = "executed", rows: int = 4, world_model: Any = None, **changes: Any,
 ) -> tuple[Watched, TRLReward]:  # fmt: skip
     hand_in = OneTurn(Words())
     data = Dataset.from_list(hand_in.rows([{"task": task} for task in TASKS], chat=chat) * rows)
@@ -186,9 +203,7 @@ def several_turns(
 ) -> tuple[Watched, TRLRollout]:  # fmt: skip
     policy = policy or CausalLMPolicy(tiny_llama(), tokenizer(), max_new_tokens=5)
     words = Words(turns)
-    vector_env = RewardProxyVectorEnv(
-        [lambda: Words(turns)] * n_environments, Guess(), LocalExecutor(words.execute, 2)
-    )
+    vector_env = RewardProxyVectorEnv([lambda: Words(turns)] * n_environments, Guess(), LocalExecutor(words.execute, 2))
     rollout = TRLRollout(
         policy, vector_env, GroupScoring(proxy(), normalise_by_std=normalise_by_std),
         reset_options=lambda task: {"task": task}, evaluation=evaluation,
@@ -201,16 +216,56 @@ def several_turns(
     return rollout.attach(trainer), rollout
 
 
-def main(kind: str, folder: str, changes: str) -> None:
-    """Train on this process among several, and write what it saw."""
-    make = one_turn if kind == "one" else several_turns
-    given = json.loads(changes)
-    resume = given.pop("resume", None)
-    trainer, scorer = make(folder, **given)
-    trainer.train(resume_from_checkpoint=resume)
-    rank = trainer.accelerator.process_index
-    seen = {"advantages": trainer.advantages, "state": scorer.state_dict(), "executed": Words.executed}
-    Path(folder, f"seen_{rank}.json").write_text(json.dumps(seen))
+def oracle(handed_in: list[Any], steps: int, normalise_by_std: bool = False) -> list[list[float]]:
+    """What a proxy of its own makes of what was handed in, step by step; 0 where nothing is known, as TRL has it."""
+    judge, per_step = proxy(), len(handed_in) // steps
+    expected = []
+    for step in range(steps):
+        batch = handed_in[step * per_step : (step + 1) * per_step]
+        groups = [batch[start : start + N] for start in range(0, per_step, N)]
+        keys = [str(g) for g in range(len(groups))]
+        draw = judge.draw(step, keys)
+        scored = judge.score_arrays(
+            step, keys, draw.is_anchor,
+            [[Guess.guess(s) if isinstance(s, Submission) else s.score for s in group] for group in groups],
+            [[true_score(s) if isinstance(s, Submission) else s.score for s in group] for group in groups],
+            draw.propensity,
+        )  # fmt: skip
+        expected.append(values(scored, normalise_by_std))
+    return expected
+
+
+def values(scored: Any, normalise_by_std: bool = False) -> list[float]:
+    """Group weight times advantage, in the order of the episodes."""
+    flat = []
+    for rewards, weight in zip(scored.rewards, scored.weights, strict=True):
+        advantages = group_advantages(rewards, normalise_by_std=normalise_by_std)
+        flat += [0.0 if a is None else float(weight) * a for a in advantages]
+    return flat
+
+
+def main(folder: str, jobs: str) -> None:
+    """Train on this process among several, one job after the other, and write what it saw."""
+    for name, kind, changes in json.loads(jobs):
+        resume, fails = changes.pop("resume", None), changes.pop("fails", False)
+        trainer, scorer = (one_turn if kind == "one" else several_turns)(changes.pop("folder", folder), **changes)
+        rank = trainer.accelerator.process_index
+        Words.executed.clear()
+        seen: dict[str, Any] = {"error": None}
+        if fails and rank == 1:
+            Words.reset = Words.broken_reset  # type: ignore[method-assign]
+        try:
+            trainer.train(resume_from_checkpoint=resume)
+        except Exception as error:
+            if not fails:
+                raise
+            seen["error"] = f"{type(error).__name__}: {error}"
+        seen |= {"advantages": trainer.advantages, "state": scorer.state_dict(), "executed": list(Words.executed)}
+        if kind == "one":
+            seen["handed_in"] = [
+                [s.task_id, s.content] if isinstance(s, Submission) else s.score for s in scorer.hand_in
+            ]
+        Path(folder, f"{name}_{rank}.json").write_text(json.dumps(seen))
 
 
 if __name__ == "__main__":
