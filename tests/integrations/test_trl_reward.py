@@ -317,6 +317,12 @@ def test_rows_of_one_turn_begin_the_same_episode_again() -> None:
         hand_in("say red", "crimson", {})
 
 
+def test_a_function_that_hands_in_nothing_is_an_error_and_no_unknown_score() -> None:
+    reward = _reward(hand_in=lambda prompt, completion, row: None, executor=LocalExecutor(Words().execute))
+    with pytest.raises(TypeError, match="hand_in returned a NoneType"):
+        reward._play([("", "", {})], [True])
+
+
 def test_an_environment_that_goes_on_is_no_one_turn() -> None:
     class Slow(Words):
         def advance(self, outcome: Outcome | None) -> Any:

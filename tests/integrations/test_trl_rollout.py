@@ -15,9 +15,11 @@ pytest.importorskip("trl")
 
 from tests.integrations import trl_small
 from tests.integrations.trl_small import TASKS, N, Words, proxy, several_turns, tiny_llama, tokenizer, values
+from wmrl_gym import RewardProxyVectorEnv
 from wmrl_gym.core import Decision
 from wmrl_gym.integrations import TRLRollout
-from wmrl_gym.policies import CausalLMPolicy
+from wmrl_gym.policies import CausalLMPolicy, load_nano_agent
+from wmrl_gym.world_models import StaticAnalysis
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning"),
@@ -218,6 +220,13 @@ def test_prompts_that_name_no_task_are_refused(tmp_path: Path) -> None:
         rollout([[{"role": "user", "content": "red"}]] * N, trainer)
 
 
+def test_several_tasks_need_to_be_told_to_the_environment(tmp_path: Path) -> None:
+    trainer, rollout = several_turns(tmp_path)
+    rollout.reset_options = None
+    with pytest.raises(ValueError, match="give reset_options"):
+        trainer.train()
+
+
 def test_another_model_or_rollout_is_refused(tmp_path: Path) -> None:
     trainer, _ = several_turns(tmp_path)
     policy = CausalLMPolicy(tiny_llama(), tokenizer(), max_new_tokens=5)
@@ -258,3 +267,28 @@ def test_a_low_rank_adapter_is_what_learns(tmp_path: Path) -> None:
     trainer.train()
     changed = {name for name, p in policy.model.named_parameters() if not torch.equal(p, before[name])}
     assert changed and all("lora_" in name for name in changed)
+
+
+def test_the_nano_agent_on_competitions(tmp_path: Path, smoke_data: None) -> None:
+    import gymnasium as gym
+    from datasets import Dataset
+
+    tasks = ["titanic_survival", "diabetes_progression"]
+    made = {"competition": tasks, "max_turns": 2, "overview_style": "compact", "sandbox_start": "warm"}
+    policy = load_nano_agent(max_new_tokens=80)
+    environments = RewardProxyVectorEnv(
+        [lambda: gym.make("wmrl/MLEDojo-v0", **made)] * 8, StaticAnalysis(feedback_style="compact")
+    )
+    rollout = TRLRollout(policy, environments, proxy(), reset_options=lambda task: {"competition": task})
+    trainer = trl_small.Watched(
+        model=policy.model, reward_funcs=rollout.reward, processing_class=policy.tokenizer, rollout_func=rollout,
+        args=trl_small.settings(tmp_path, max_steps=1, gradient_accumulation_steps=2, learning_rate=1e-4),
+        train_dataset=Dataset.from_dict({"prompt": tasks}),
+    )  # fmt: skip
+    kept = _keep_groups(rollout)
+    rollout.attach(trainer).train()
+    np.testing.assert_allclose(trainer.advantages, _expected(rollout, kept), atol=1e-6)
+    assert {group.task_id for group in rollout.groups} == set(tasks)
+    for group in rollout.groups:
+        submitted = [turn.submission for t in group.trajectories for turn in t.turns if turn.submission is not None]
+        assert submitted and {submission.task_id for submission in submitted} == {group.task_id}

@@ -101,6 +101,12 @@ class TRLReward(TRLScorer):
     def _play(self, items: Sequence[tuple[Any, Any, Mapping[str, Any]]], anchors: Sequence[bool]) -> list[Scores]:
         """Predicted and executed score of each completion, anchors executing while the others are predicted."""
         handed_in = [self.hand_in(*item) for item in items]
+        for given in handed_in:
+            if not isinstance(given, Submission | Outcome):
+                raise TypeError(
+                    f"hand_in returned a {type(given).__name__}: return a Submission, or an Outcome where there is "
+                    "nothing to execute (score=None if the score is unknown)"
+                )
         asked = {i: given for i, given in enumerate(handed_in) if isinstance(given, Submission)}
         executing = {i: submission for i, submission in asked.items() if anchors[i]}
         try:

@@ -37,7 +37,7 @@ class TRLRollout(TRLScorer):
         vector_env: plays, with the world model and the executor inside. With fewer environments than episodes, groups
             are played one after the other.
         scoring: the proxy, or a `GroupScoring` around it for other advantages.
-        reset_options: options of `reset` that begin an episode of a task; default none.
+        reset_options: options of `reset` that begin an episode of a task; default none, for environments of one task.
         seed: of the episodes.
         evaluation: whether an evaluation executes everything, or predicts and calibrates everything.
 
@@ -63,7 +63,7 @@ class TRLRollout(TRLScorer):
             )
         self.policy: Any = policy
         self.vector_env = vector_env
-        self.reset_options = reset_options or (lambda task: {})
+        self.reset_options = reset_options
         self.seed = seed
         self.reward: Callable[..., list[float | None]] = _HandBack(self)
         """The reward function of the trainer."""
@@ -119,11 +119,12 @@ class TRLRollout(TRLScorer):
     def _train(self, prompts: Sequence[Any]) -> dict[str, list[Any]]:
         n = self.trainer.num_generations
         tasks = [task for part in self._from_all(lambda: _tasks(prompts, n)) for task in part]
+        options = self._options(tasks)
         keys = [f"{g}:{task}" for g, task in enumerate(tasks)]
         draw = self.scoring.draw(keys)
         plans = [
-            GroupPlan(key, task, bool(anchor), float(p), n, self.reset_options(task))
-            for key, task, anchor, p in zip(keys, tasks, draw.is_anchor, draw.propensity, strict=True)
+            GroupPlan(key, task, bool(anchor), float(p), n, given)
+            for key, task, anchor, p, given in zip(keys, tasks, draw.is_anchor, draw.propensity, options, strict=True)
         ]
         count = len(prompts) // n
         first = self.rank * count
@@ -145,9 +146,10 @@ class TRLRollout(TRLScorer):
         is_executed = self.evaluation == "executed"
 
         def play() -> list[Group]:
+            tasks = _tasks(prompts, 1)
             plans = [
-                GroupPlan(str(i), task, is_executed, 1.0, 1, self.reset_options(task))
-                for i, task in enumerate(_tasks(prompts, 1))
+                GroupPlan(str(i), task, is_executed, 1.0, 1, given)
+                for i, (task, given) in enumerate(zip(tasks, self._options(tasks), strict=True))
             ]
             before = self._evaluated + self.rank * len(prompts)
             return self._play(plans, [GroupPlan("", "", False, 0.0, 1)] * before, EVALUATION, 0)
@@ -160,6 +162,17 @@ class TRLRollout(TRLScorer):
         calibrate = self.scoring.proxy.calibrate
         scores = [t.executed_score if is_executed else calibrate(t.predicted_score) for t in trajectories]
         return self._for_trl(trajectories, scores)
+
+    def _options(self, tasks: Sequence[str]) -> list[Mapping[str, Any]]:
+        """Options of `reset` for each task."""
+        if self.reset_options is not None:
+            return [self.reset_options(task) for task in tasks]
+        if len(set(tasks)) > 1:
+            raise ValueError(
+                f"the data set names several tasks ({', '.join(sorted(set(tasks))[:3])}), but nothing tells the "
+                "environment which one to play: give reset_options, for example lambda task: {'competition': task}"
+            )
+        return [{} for _ in tasks]
 
     def _play(self, plans: Sequence[GroupPlan], before: Sequence[GroupPlan], stream: int, step: int) -> list[Group]:
         """As many groups at the same time as there are environments for."""

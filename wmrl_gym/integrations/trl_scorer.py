@@ -232,6 +232,9 @@ def _state_callback(scorer: TRLScorer) -> TrainerCallback:
         def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             scorer._begin(state)
 
+        def on_predict(self, args: Any, state: Any, control: Any, metrics: Any, **kwargs: Any) -> None:
+            scorer._evaluation_ends()
+
         def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             scorer._evaluation_ends()
 
