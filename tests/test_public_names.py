@@ -12,7 +12,7 @@ ROOMS = (
     "algorithms", "corpus", "engines", "envs", "execution", "integrations", "policies", "proxy", "runs", "scriptcheck",
     "world_models",
 )  # fmt: skip
-HEAVY = ("torch", "transformers", "pandas", "sklearn", "hydra", "rich")
+HEAVY = ("torch", "transformers", "pandas", "sklearn", "hydra", "rich", "trl")
 
 
 @pytest.mark.parametrize("room", ROOMS)
