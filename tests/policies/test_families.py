@@ -27,6 +27,7 @@ OBSERVATIONS = [
 FEEDBACK = ["ok", "got 0.5", "an error at line 3 of the second cell", "", "got 0.25"]
 NEW_TOKENS = 14
 
+
 @pytest.fixture(scope="module", autouse=True)
 def _one_thread() -> Iterator[None]:
     """Models this small are slowed down by threads that wait for each other."""
