@@ -39,7 +39,7 @@ def cluster() -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_AUTH_MODE", "disabled")
         config = composed(Path("unused"))
-        ray.init(num_cpus=4, include_dashboard=False, object_store_memory=120 * 2**20, log_to_driver=False)
+        ray.init("local", num_cpus=4, include_dashboard=False, object_store_memory=120 * 2**20, log_to_driver=False)
         try:
             config.transfer_queue.enable = True
             config.transfer_queue.backend.SimpleStorage.num_data_storage_units = 1  # each asks for a CPU

@@ -36,7 +36,7 @@ def settings(route: str = "trainer", **changes: Any) -> Any:
                 "filter_groups": {"enable": False},
                 "norm_adv_by_std_in_grpo": False,
             },
-            "reward": {"reward_manager": {"name": "wmrl"}, "reward_model": {"enable": False}},
+            "reward": {"reward_manager": {"name": "wmrl", "source": "register"}, "reward_model": {"enable": False}},
             "actor_rollout_ref": {"rollout": {"n": 4}},
             "wmrl": {"proxy": PROXY, "scorer": SCORER},
         }

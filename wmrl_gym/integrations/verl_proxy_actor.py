@@ -122,12 +122,14 @@ def start_proxy_actor(scoring: GroupScoring, state_file: Path | None = None) -> 
     if state_file is not None:
         scoring.restore(state_file)
     try:
-        return ray.remote(ProxyState).options(name=ACTOR_NAME, num_cpus=0).remote(scoring)
+        actor = ray.remote(ProxyState).options(name=ACTOR_NAME, num_cpus=0).remote(scoring)
+        ray.get(actor.metrics.remote())  # so that the name is known to all when this returns
     except ValueError as error:
         raise RuntimeError(
             f"this Ray job already has an actor {ACTOR_NAME!r}, with the proxy of another training: run each training "
             "in a job of its own"
         ) from error
+    return actor
 
 
 def proxy_actor() -> Any:

@@ -56,6 +56,7 @@ class WMRLRewardManager(RewardManagerBase):  # type: ignore[misc]
         self._is_async = inspect.iscoroutinefunction(self.scorer) or inspect.iscoroutinefunction(
             getattr(self.scorer, "__call__", None)  # noqa: B004 - an object whose __call__ is async
         )
+        self._has_failed = False
         self._threads = ThreadPoolExecutor(scorer_threads(config), "wmrl-scorer")
 
     async def run_single(self, data: Any) -> dict[str, Any]:
@@ -103,7 +104,9 @@ class WMRLRewardManager(RewardManagerBase):  # type: ignore[misc]
                 scores = await loop.run_in_executor(self._threads, self.scorer, trajectory, execute)
             predicted, executed = (_finite(score) for score in scores)
         except Exception as error:
-            logger.warning("the scorer failed on a trajectory of %s", trajectory.data_source, exc_info=True)
+            source, first = trajectory.data_source, not self._has_failed
+            logger.warning("the scorer failed on a trajectory of %s: %r", source, error, exc_info=first)
+            self._has_failed = True
             return RowScore(None, None, execute, f"{type(error).__name__}: {error}")
         return RowScore(predicted, executed if execute else None, execute)
 
