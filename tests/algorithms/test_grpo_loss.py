@@ -115,9 +115,7 @@ def test_k3_estimates_the_divergence_without_bias_and_is_never_negative() -> Non
     settings = GRPOSettings(kl_coefficient=1.0, entropy_coefficient=0.0)
     log_probs = policy.log()[chosen]
     ones, zeros = torch.ones_like(log_probs), torch.zeros(len(chosen), dtype=torch.float64)
-    loss, metrics = grpo_loss(
-        log_probs, log_probs, zeros, ones, settings, reference_log_probs=reference.log()[chosen]
-    )
+    loss, metrics = grpo_loss(log_probs, log_probs, zeros, ones, settings, reference_log_probs=reference.log()[chosen])
     divergence = float((policy * (policy / reference).log()).sum())
     assert float(loss) == metrics["kl"] == pytest.approx(divergence, rel=0.02)
     one, _ = grpo_loss(log_probs[:1], log_probs[:1], zeros[:1], ones[:1], settings,

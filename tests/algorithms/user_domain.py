@@ -1,4 +1,5 @@
 """What a user writes: a domain (three methods and `reset`), its registration, and training on it."""
+
 import gymnasium as gym
 
 from wmrl_gym import ExpensiveRewardEnv, Outcome, RandomAnchors, RewardProxy, RewardProxyVectorEnv, Submission

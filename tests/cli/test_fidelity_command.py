@@ -105,9 +105,7 @@ def test_finished_corpus_is_left_alone(folder: Path, capsys: pytest.CaptureFixtu
     assert path.read_bytes() == before
 
 
-def test_fidelity_of_static_analysis_is_reported_and_resumed(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_fidelity_of_static_analysis_is_reported_and_resumed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["fidelity", f"corpus={folder / 'solutions.jsonl.gz'}", f"output={folder / 'out'}", "resamples=50"]
     assert main([*command, "batch=5"]) == 0
     out = folder / "out"

@@ -83,9 +83,7 @@ def test_held_pipe_does_not_delay_the_verdict(sandbox: Sandbox, data: Path, mark
         "sys.stdout.close(); sys.stderr.close(); os.close(1); os.close(2); time.sleep(600)",
     ],
 )
-def test_deadline_holds_for_scripts_that_do_not_listen(
-    make_sandbox: Make, data: Path, mark: str, endless: str
-) -> None:
+def test_deadline_holds_for_scripts_that_do_not_listen(make_sandbox: Make, data: Path, mark: str, endless: str) -> None:
     ignore = "import os, signal, sys, time\nfor s in (15, 14, 2, 1):\n    signal.signal(s, signal.SIG_IGN)\n"
     assert attack(make_sandbox(wall_seconds=0.7), data, mark, ignore + endless).status == "timeout"
 

@@ -182,7 +182,7 @@ def test_siblings_cannot_see_or_harm_each_other(make_sandbox: Make, data: Path) 
     ("script", "status"),
     [
         ("import os; os._exit(0)", "ok"),
-        ("print('{\"score\": 1.0, \"status\": \"valid\"}')", "ok"),
+        ('print(\'{"score": 1.0, "status": "valid"}\')', "ok"),
         ("import os\nfor fd in range(3, 256):\n    try: os.write(fd, b'ready 0')\n    except OSError: pass", "ok"),
         ("import os; os.kill(1, 9); os.kill(1, 15); os.kill(os.getppid(), 0)", "ok"),
         ("import os\nfor p in os.listdir('/proc'):\n    if p.isdigit() and int(p) > 1: os.kill(int(p), 9)", "error"),

@@ -17,9 +17,7 @@ KEYS = [f"{g}:task" for g in range(6)]
 
 def _scoring(**options: bool) -> GroupScoring:
     return GroupScoring(
-        RewardProxy(
-            RandomAnchors(0.4), IsotonicDebiaser(min_pairs=8, refit_every=4), InverseVarianceFusion(warmup=1)
-        ),
+        RewardProxy(RandomAnchors(0.4), IsotonicDebiaser(min_pairs=8, refit_every=4), InverseVarianceFusion(warmup=1)),
         **options,
     )
 

@@ -76,9 +76,7 @@ def test_a_reference_that_gains_nothing_leaves_nothing_to_reach() -> None:
     assert "nothing to reach" in markdown(comparison, "title", "command")
 
 
-def points(
-    *scores_and_samples: tuple[float, int], stages: Sequence[str] = (), measure: Measure = PERCENTILE
-) -> Curve:
+def points(*scores_and_samples: tuple[float, int], stages: Sequence[str] = (), measure: Measure = PERCENTILE) -> Curve:
     made = [
         Point(2 * index, {"one": [score] * samples}, dict.fromkeys(AXES, 10.0 * index))
         for index, (score, samples) in enumerate(scores_and_samples)

@@ -31,9 +31,7 @@ def end(records: Sequence[Mapping[str, Any]], status: str | None = "valid") -> T
     return found
 
 
-def compared(
-    runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], status: str | None = "valid"
-) -> Comparison:
+def compared(runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], status: str | None = "valid") -> Comparison:
     """Arms whose evaluations are all alike: what differs is their training."""
     points = tuple(Point(step, {"task": [0.5]}, dict.fromkeys(AXES, float(step))) for step in (0, 1))
     curves = {

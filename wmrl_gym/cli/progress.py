@@ -70,9 +70,7 @@ class Progress:
             self.console.print(f"{'step':>9} " + " ".join(headings), style="bold", highlight=False, soft_wrap=True)
         self._lines += 1
         cells = [f"{_number(metrics.get(name)):>{_width(heading)}}" for name, heading in self._columns]
-        self.console.print(
-            f"{f'{step + 1}/{self._total}':>9} " + " ".join(cells), highlight=False, soft_wrap=True
-        )
+        self.console.print(f"{f'{step + 1}/{self._total}':>9} " + " ".join(cells), highlight=False, soft_wrap=True)
         if self._status is not None:
             self._status.update(f"step {step + 2} of {self._total}, {self._remaining(step)} left")
 

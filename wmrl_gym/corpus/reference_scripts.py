@@ -52,9 +52,7 @@ def reference_recipes(spec: CompetitionSpec) -> list[str]:
     """
     with leaderboard_file(spec.name).open(newline="", encoding="utf-8") as lines:
         rows = list(csv.DictReader(lines))
-    return [
-        row["solution"] for row in rows if float(row["seconds"]) <= MAX_SECONDS and "blend" not in row["solution"]
-    ]
+    return [row["solution"] for row in rows if float(row["seconds"]) <= MAX_SECONDS and "blend" not in row["solution"]]
 
 
 def reference_script(spec: CompetitionSpec, recipe: str, text_column: str | None = None) -> str:

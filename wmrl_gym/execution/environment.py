@@ -30,9 +30,7 @@ def installed_versions() -> dict[str, str]:
     return versions
 
 
-def environment_key(
-    limits: SandboxLimits, surroundings: Mapping[str, Any] | None = None, start: str = "fresh"
-) -> str:
+def environment_key(limits: SandboxLimits, surroundings: Mapping[str, Any] | None = None, start: str = "fresh") -> str:
     """Hex SHA-256 of interpreter, scientific stack, limits, and the harness around the script.
 
     Args:

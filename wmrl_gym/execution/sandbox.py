@@ -172,9 +172,7 @@ class _Run:
             status, reason = "out_of_memory", "MemoryError"
         elif status is None:
             status = "ok" if returncode == 0 else "error"
-        submission, problem = read_submission(
-            self.box.scratch, bubblewrap.SUBMISSION_NAME, self.limits.file_mb * MIB
-        )
+        submission, problem = read_submission(self.box.scratch, bubblewrap.SUBMISSION_NAME, self.limits.file_mb * MIB)
         return SandboxResult(
             status=status,
             returncode=returncode,

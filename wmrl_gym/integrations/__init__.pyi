@@ -2,11 +2,20 @@ from .group_scoring import GroupScoring, StepAdvantages
 from .trl_one_turn import OneTurn
 from .trl_reward import TRLReward
 from .trl_rollout import TRLRollout
+from .verl import VerlPluginError, check_verl
+from .verl_scorer import EnvironmentScorer, FinishedTrajectory, TrajectoryScorer
+from .verl_settings import VerlConfigError
 
 __all__ = [
+    "EnvironmentScorer",
+    "FinishedTrajectory",
     "GroupScoring",
     "OneTurn",
     "StepAdvantages",
     "TRLReward",
     "TRLRollout",
+    "TrajectoryScorer",
+    "VerlConfigError",
+    "VerlPluginError",
+    "check_verl",
 ]

@@ -85,9 +85,7 @@ class CausalLMPolicy:
             template_arguments or {},
             max_observation_tokens,
         )
-        self._thinking = (
-            None if max_thinking_tokens is None else thought_budget(self.conversation, max_thinking_tokens)
-        )
+        self._thinking = None if max_thinking_tokens is None else thought_budget(self.conversation, max_thinking_tokens)
         self._pad_id = self.conversation.end_of_turn
         # In the weights' own precision: rounding to half of it would hide what is wrong.
         flash = "flash" in str(getattr(model.config, "_attn_implementation", ""))
@@ -277,4 +275,3 @@ def dtype_named(name: str) -> torch.dtype:
     if not isinstance(found, torch.dtype) or not found.is_floating_point:
         raise ValueError(f"{name!r} is no floating-point type of torch: choose float32, bfloat16 or float16")
     return found
-

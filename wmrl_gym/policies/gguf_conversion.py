@@ -163,9 +163,7 @@ def tokenizer_from(fields: dict[str, Any], source: Path) -> Any:
     )
     tokenizer.decoder = decoders.ByteLevel()
     special = [
-        token
-        for token, kind in zip(tokens, fields["tokenizer.ggml.token_type"], strict=True)
-        if kind == CONTROL_TOKEN
+        token for token, kind in zip(tokens, fields["tokenizer.ggml.token_type"], strict=True) if kind == CONTROL_TOKEN
     ]
     tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in special])
     return PreTrainedTokenizerFast(

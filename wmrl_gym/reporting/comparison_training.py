@@ -86,9 +86,7 @@ def training_end(
         last_step=len(records),
         achieved=Part(float(np.mean(shares)), episodes_per_step * len(shares)) if shares else None,
         knows_success=success_status is not None,
-        executed_score=(
-            Part(float(np.average(scores, weights=weights)), round(sum(weights))) if scores else None
-        ),
+        executed_score=(Part(float(np.average(scores, weights=weights)), round(sum(weights))) if scores else None),
     )
 
 
@@ -108,9 +106,7 @@ def common_kind(ends: Sequence[TrainingEnd]) -> Kind | None:
     return "achieved" if any(end.knows_success for end in ends) else "executed score"
 
 
-def over_seeds(
-    ends: Sequence[TrainingEnd], kind: Kind, picks: NDArray[np.int64], level: float
-) -> InTraining | None:
+def over_seeds(ends: Sequence[TrainingEnd], kind: Kind, picks: NDArray[np.int64], level: float) -> InTraining | None:
     """An arm's mean over seeds.
 
     Args:

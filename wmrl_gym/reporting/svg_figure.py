@@ -44,8 +44,7 @@ def require_matplotlib(otherwise: str = "") -> None:
     """
     if importlib.util.find_spec("matplotlib") is None:
         raise ImportError(
-            "the plot needs matplotlib, which is not installed\n"
-            f"  pip install 'wmrl-gym[report]' brings it{otherwise}."
+            f"the plot needs matplotlib, which is not installed\n  pip install 'wmrl-gym[report]' brings it{otherwise}."
         )
 
 

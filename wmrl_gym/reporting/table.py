@@ -68,8 +68,10 @@ class LanguageModelCost:
         def number(value: float | None) -> str:
             return "an unknown number of" if value is None else f"{value:,.0f}"
 
-        cached = "" if self.cached_tokens is None or not self.prompt_tokens else (
-            f" ({self.cached_tokens / self.prompt_tokens:.0%} computed before)"
+        cached = (
+            ""
+            if self.cached_tokens is None or not self.prompt_tokens
+            else (f" ({self.cached_tokens / self.prompt_tokens:.0%} computed before)")
         )
         return (
             f"language model: {self.asked:.0f} scripts judged, {number(self.prompt_tokens)} prompt tokens{cached}, "

@@ -66,9 +66,7 @@ class TrainingRun:
         self.domain = Domain(config.env, config.tasks)
 
     @classmethod
-    def from_config(
-        cls, config: Mapping[str, Any] | Sequence[str] = (), config_dir: Path | None = None
-    ) -> TrainingRun:
+    def from_config(cls, config: Mapping[str, Any] | Sequence[str] = (), config_dir: Path | None = None) -> TrainingRun:
         """A new run in a folder of its own below ``runs``.
 
         Args:

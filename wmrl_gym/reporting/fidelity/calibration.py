@@ -147,9 +147,7 @@ def _errors(predicted: FloatArray, executed: FloatArray) -> Errors:
     )
 
 
-def _gain(
-    shown: Pairs, after: FloatArray, distance: Distance, resamples: int, level: float, seed: int
-) -> Estimate:
+def _gain(shown: Pairs, after: FloatArray, distance: Distance, resamples: int, level: float, seed: int) -> Estimate:
     value = distance(shown.predicted, shown.executed) - distance(after, shown.executed)
     draws = [
         distance(shown.predicted[rows], shown.executed[rows]) - distance(after[rows], shown.executed[rows])

@@ -85,9 +85,7 @@ def _mean_row(experiment: str, measures: Sequence[Mapping[str, Any]], notation: 
     """Mean over seeds; the gain's interval is over seeds (Student's t), not over episodes."""
     whens = ("before", "after", "gain")
     columns = {when: [v for m in measures if (v := _estimate(m, when)) is not None] for when in whens}
-    means = [
-        _value(float(np.mean(columns[when])) if columns[when] else None, notation) for when in ("before", "after")
-    ]
+    means = [_value(float(np.mean(columns[when])) if columns[when] else None, notation) for when in ("before", "after")]
     curve = mean_curve([{0: value} for value in columns["gain"]])
     gain = NONE
     if curve.mean:
