@@ -27,6 +27,7 @@ COMMANDS = (
     ("wmrl sft", "wmrl_gym.configs.schema.SupervisedConfig"),
     ("wmrl corpus", "wmrl_gym.configs.fidelity_schema.CorpusConfig"),
     ("wmrl fidelity", "wmrl_gym.configs.fidelity_schema.FidelityConfig"),
+    ("wmrl serve", "wmrl_gym.configs.serve_schema.ServeConfig"),
 )
 """Each command, and the type of its configuration."""
 UNCHOSEN = (

@@ -9,6 +9,7 @@ from .fidelity_measurement import FidelityMeasurement
 from .predicting import Prediction
 from .records.metrics import read_metrics
 from .records.run_directory import RunDirectory
+from .serving import Serving
 from .stopping import StopRequested
 from .training import RunProgress, TrainingRun
 
@@ -24,6 +25,7 @@ __all__ = [
     "Prediction",
     "RunDirectory",
     "RunProgress",
+    "Serving",
     "StopRequested",
     "TrainedAgent",
     "TrainingRun",
