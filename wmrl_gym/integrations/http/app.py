@@ -11,7 +11,7 @@ from fastapi import FastAPI, Path, Request, Response, Security
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.security import HTTPBearer
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from wmrl_gym.integrations.http.answers import (
@@ -30,7 +30,19 @@ from wmrl_gym.version import __version__
 LARGEST_NUMBER = 2**53 - 1
 """What every reader of JSON keeps exactly."""
 
-Name = Annotated[str, Field(min_length=1, max_length=300)]
+
+def _whole_characters(text: str) -> str:
+    """Refuse halves of characters, which JSON can spell: no file, script or database can hold them."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"half a character (a lone surrogate) at position {error.start}") from None
+    return text
+
+
+Text = Annotated[str, AfterValidator(_whole_characters)]
+Name = Annotated[Text, Field(min_length=1, max_length=300)]
 Number = Annotated[int, Field(ge=0, le=LARGEST_NUMBER)]
 Step = Annotated[int, Path(ge=0, le=LARGEST_NUMBER)]
 
@@ -43,7 +55,7 @@ class VerifyRequest(_Question):
     """One trajectory."""
 
     task: Name
-    answer: str
+    answer: Text
     """What the agent handed in."""
     step: Number = 0
     group: Name | None = None
@@ -63,7 +75,7 @@ class GroupRequest(_Question):
 
     group: Name
     task: Name
-    answers: list[str] = Field(min_length=1)
+    answers: list[Text] = Field(min_length=1)
 
 
 _MEANINGS = {
