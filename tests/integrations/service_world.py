@@ -55,7 +55,7 @@ class WordEnv(ExpensiveRewardEnv[str, str]):
         if word.startswith("fails"):
             return Outcome(None, "unknown", "the machine broke")
         if word.startswith("slow"):
-            time.sleep(0.3)
+            time.sleep(1.5)
         if word.startswith("half"):
             return Outcome(0.5, "valid", "half a character: \ud800")
         return Outcome(truth(submission.task_id, word), "valid", f"executed {word[:20]}", seconds=0.001)

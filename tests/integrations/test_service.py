@@ -249,7 +249,7 @@ ODD: dict[str, tuple[bytes, int]] = {
     "half task": (b'{"task": "\\ud800", "answer": "a"}', 422),
     "half key": (b'{"task": "rhyme", "answer": "a", "\\udfff": 1}', 422),
     "bad UTF-8": (b'{"task": "rhyme", "answer": "\xff"}', 400),
-    "other task": (b'{"task": "prose", "answer": "a"}', 422),
+    "other task": (b'{"task": "prose", "answer": "a"}', 404),
     "more": (b'{"task": "rhyme", "answer": "a", "reward": 1}', 422),
     "a list": (b"[]", 422),
     "null": (b"null", 422),

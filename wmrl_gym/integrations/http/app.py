@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Path, Request, Response, Security
+from fastapi import APIRouter, FastAPI, Path, Request, Response, Security
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.security import HTTPBearer
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from wmrl_gym.integrations.http.answers import (
@@ -41,9 +41,14 @@ def _whole_characters(text: str) -> str:
     return text
 
 
+def _whole_number(value: Any) -> Any:
+    """2.0 is 2 in JSON, and some writers spell it so."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 Text = Annotated[str, AfterValidator(_whole_characters)]
 Name = Annotated[Text, Field(min_length=1, max_length=300)]
-Number = Annotated[int, Field(ge=0, le=LARGEST_NUMBER)]
+Number = Annotated[int, Field(ge=0, le=LARGEST_NUMBER), BeforeValidator(_whole_number)]
 Step = Annotated[int, Path(ge=0, le=LARGEST_NUMBER)]
 
 
@@ -67,7 +72,7 @@ class VerifyRequest(_Question):
 class OpenRequest(_Question):
     """The groups of a step."""
 
-    groups: list[Name] = Field(min_length=1)
+    groups: list[Name] = Field(min_length=1, json_schema_extra={"uniqueItems": True})
 
 
 class GroupRequest(_Question):
@@ -81,6 +86,7 @@ class GroupRequest(_Question):
 _MEANINGS = {
     400: "Not JSON.",
     401: "The token is missing or wrong.",
+    404: "There is no such task, or address.",
     408: "The request arrived too slowly.",
     409: "It contradicts an earlier request, or comes out of order.",
     413: "Too large.",
@@ -117,33 +123,33 @@ def make_app(service: ScoringService, token: str | None = None) -> FastAPI:
         lifespan=lifespan,
         docs_url=None,  # its pages load scripts from elsewhere
         redoc_url=None,
-        dependencies=[Security(HTTPBearer(auto_error=False))],
-        responses=_REFUSALS,
     )
+    # For the description alone: `Guard` has looked at the token before.
+    guarded = APIRouter(dependencies=[Security(HTTPBearer(auto_error=False))], responses=_REFUSALS)
     app.add_middleware(Guard, token=token, limits=service.limits, watch=service.watch)
     _answer_refusals(app)
 
-    @app.post("/v1/verify", response_model=Verdict)
+    @guarded.post("/v1/verify", response_model=Verdict)
     async def verify(asked: VerifyRequest) -> Response:
         """What one trajectory is worth. It is counted once, however often it is asked."""
         return _json(await service.verify(asked.step, asked.group, asked.member, asked.task, asked.answer))
 
-    @app.put("/v1/steps/{step}", response_model=StepDraw)
+    @guarded.put("/v1/steps/{step}", response_model=StepDraw)
     async def open_step(step: Step, asked: OpenRequest) -> Response:
         """Declare the groups of the next step; answers which of them are anchors."""
         return _json(await service.open_step(step, asked.groups))
 
-    @app.post("/v1/steps/{step}/groups", response_model=GroupOutcomes)
+    @guarded.post("/v1/steps/{step}/groups", response_model=GroupOutcomes)
     async def hand_in(step: Step, asked: GroupRequest) -> Response:
         """Hand in the answers of one group, in any order of groups: they are predicted, those of an anchor executed."""
         return _json(await service.hand_in(step, asked.group, asked.task, asked.answers))
 
-    @app.post("/v1/steps/{step}/score", response_model=StepScores)
+    @guarded.post("/v1/steps/{step}/score", response_model=StepScores)
     async def score_step(step: Step) -> Response:
         """End a step whose groups are all there: rewards, weights, advantages."""
         return _json(await service.score_step(step))
 
-    @app.get("/v1/state", response_model=ServiceState)
+    @guarded.get("/v1/state", response_model=ServiceState)
     async def state() -> JSONResponse:
         """Which step is open or next, what it waits for, and the proxy's metrics."""
         return JSONResponse(asdict(await service.state()))
@@ -156,11 +162,12 @@ def make_app(service: ScoringService, token: str | None = None) -> FastAPI:
             return _problem(503, "unavailable", detail)
         return JSONResponse({"status": "ok"})
 
-    @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+    @guarded.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def metrics() -> Response:
         """For Prometheus."""
         return Response(service.watch.exposition(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
+    app.include_router(guarded)
     return app
 
 

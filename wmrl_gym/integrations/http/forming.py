@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wmrl_gym.core import ExpensiveRewardEnv, Outcome, Submission
-from wmrl_gym.integrations.http.refusals import Unprocessable
+from wmrl_gym.integrations.http.refusals import UnknownTask
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,12 @@ class Forming:
         """Refuse a task that is not served.
 
         Raises:
-            Unprocessable: with the tasks that are.
+            UnknownTask: with the tasks that are.
         """
         if task not in self.tasks:
             known = sorted(self.tasks)
             named = ", ".join(known[:10]) + (f" and {len(known) - 10} more" if len(known) > 10 else "")
-            raise Unprocessable(f"there is no task {task!r} here: this service has {named}")
+            raise UnknownTask(f"there is no task {task!r} here: this service has {named}")
 
     def form(self, task: str, answer: str) -> Formed:
         """Read an answer."""

@@ -15,9 +15,15 @@ class Refusal(Exception):
 
 
 class Unprocessable(Refusal):
-    """The request asks for something that is not there."""
+    """The request asks for more than the service takes, or cannot be right."""
 
     status, error = 422, "invalid_request"
+
+
+class UnknownTask(Refusal):
+    """There is no such task here."""
+
+    status, error = 404, "unknown_task"
 
 
 class Conflict(Refusal):
