@@ -26,7 +26,7 @@ NOT_RUN = re.compile(r"^<!-- not run: .{5,} -->\n(?=```python$)", re.MULTILINE)
 """Stands on the line before a block that is only compiled, and says why."""
 SMALL = ("experiment=smoke", "algorithm.steps=1", "evaluation.samples=1", "threads=1")
 """Takes the place of the quickstart where a page trains it from Python."""
-CONFIGURED = ("train", "sft", "evaluate", "export", "compare", "corpus", "fidelity", "plan")
+CONFIGURED = ("train", "sft", "evaluate", "export", "compare", "corpus", "fidelity", "plan", "serve")
 """Commands that take overrides and show what these make, for --show."""
 
 

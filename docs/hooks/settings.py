@@ -28,6 +28,7 @@ COMMANDS = (
     ("wmrl corpus", "wmrl_gym.configs.fidelity_schema.CorpusConfig"),
     ("wmrl fidelity", "wmrl_gym.configs.fidelity_schema.FidelityConfig"),
     ("wmrl plan", "wmrl_gym.configs.capacity_schema.PlanConfig"),
+    ("wmrl serve", "wmrl_gym.configs.serve_schema.ServeConfig"),
 )
 """Each command, and the type of its configuration."""
 UNCHOSEN = (

@@ -189,6 +189,16 @@ COMMANDS: tuple[Command, ...] = (
         _overrides,
     ),
     Command(
+        "serve",
+        "the proxy as an HTTP service for another trainer",
+        "Answer over HTTP what trajectories are worth: all are predicted, anchors executed. Needs wmrl-gym[serve]. "
+        "Stopped or killed, the same command goes on.",
+        "serve.run",
+        "Examples:\n  wmrl serve experiment=quickstart port=8080\n"
+        "  wmrl serve experiment=quickstart host=0.0.0.0 token_file=token.txt state=my_state\n",
+        _overrides,
+    ),
+    Command(
         "competitions",
         "list or prepare the bundled competitions",
         "The bundled competitions: real data that ships inside Python packages, nothing is downloaded.",

@@ -42,7 +42,7 @@ def compose_config(name: str, overrides: Sequence[str] = (), config_dir: Path | 
     """Compose one of our primary configurations with overrides in Hydra's syntax.
 
     Args:
-        name: "train", "sft", "evaluate", "export", "compare", "corpus", "fidelity" or "plan".
+        name: "train", "sft", "evaluate", "export", "compare", "corpus", "fidelity", "plan" or "serve".
         overrides: for example ``["experiment=quickstart", "algorithm.learning_rate=1e-4"]``.
         config_dir: another directory with groups in it, searched beside ours.
 

@@ -9,8 +9,11 @@ from .verl_settings import VerlConfigError
 __all__ = [
     "EnvironmentScorer",
     "FinishedTrajectory",
+    "GroupAnswers",
     "GroupScoring",
     "OneTurn",
+    "ProxyClient",
+    "ProxyError",
     "StepAdvantages",
     "TRLReward",
     "TRLRollout",

@@ -12,6 +12,7 @@ from .fidelity_measurement import FidelityMeasurement
 from .predicting import Prediction
 from .records.metrics import read_metrics
 from .records.run_directory import RunDirectory
+from .serving import Serving
 from .stopping import StopRequested
 from .training import RunProgress, TrainingRun
 
@@ -28,6 +29,7 @@ __all__ = [
     "Prediction",
     "RunDirectory",
     "RunProgress",
+    "Serving",
     "StepTimes",
     "StopRequested",
     "TrainedAgent",

@@ -1,0 +1,1 @@
+"""The proxy as an HTTP service, and its client."""
