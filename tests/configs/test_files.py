@@ -6,6 +6,7 @@ import gymnasium as gym
 import pytest
 
 from wmrl_gym.configs import compose_config, group_choices, to_dataclass
+from wmrl_gym.configs.capacity_schema import PlanConfig
 from wmrl_gym.configs.schema import EvaluateConfig, SupervisedConfig, TrainConfig
 from wmrl_gym.runs.assembly import Domain
 
@@ -23,6 +24,9 @@ NEEDS = {
 
 @pytest.mark.parametrize(("group", "member"), MEMBERS)
 def test_every_member_of_every_group_composes_into_typed_sections(group: str, member: str) -> None:
+    if group == "capacity":  # of `wmrl plan`
+        assert to_dataclass(PlanConfig, compose_config("plan", [f"capacity={member}"])).capacity.steps
+        return
     config = TrainConfig.from_mapping(compose_config("train", [f"{group}={member}", *NEEDS.get(member, [])]))
     for name in ("algorithm", "proxy"):
         assert getattr(config, name).build() is not None

@@ -1,4 +1,5 @@
 from .group_scoring import GroupScoring, StepAdvantages
+from .http.client import GroupAnswers, ProxyClient, ProxyError
 from .trl_one_turn import OneTurn
 from .trl_reward import TRLReward
 from .trl_rollout import TRLRollout
