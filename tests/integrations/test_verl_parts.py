@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -225,6 +226,22 @@ def test_a_failed_execution_is_unknown_and_a_failed_world_model_raises() -> None
 def test_a_prompt_without_a_task_is_named() -> None:
     with pytest.raises(ValueError, match=r"extra_info\['secret'\] of a prompt from 'guessing' is None"):
         _scorer()(FinishedTrajectory("1", "guessing", {}), False)
+
+
+def test_a_script_is_judged_by_static_analysis_and_really_executed(smoke_root: Path) -> None:
+    from wmrl_gym.envs import MLEDojoEnv
+    from wmrl_gym.world_models import StaticAnalysis
+
+    name = sorted(folder.name for folder in smoke_root.iterdir() if folder.is_dir())[0]
+    scorer = EnvironmentScorer(
+        lambda competition: MLEDojoEnv(competition, smoke_root, max_turns=1), StaticAnalysis(), max_executions=1
+    )
+    scores = [
+        scorer(FinishedTrajectory(f"```python\n{code}\n```", name, {"competition": name}), True)
+        for code in ("raise ValueError", "print(1)")
+    ]
+    assert [executed for _, executed in scores] == [0.1, 0.2]  # the ladder: an error, nothing handed in
+    assert all(predicted is not None for predicted, _ in scores)
 
 
 # ---- without verl --------------------------------------------------------------------------------------------------
