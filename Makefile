@@ -13,6 +13,7 @@ SHELL := /bin/bash
 
 VENV ?= .venv
 BIN := $(VENV)/bin
+VERL ?= .venv-verl
 PIP_ARGS ?=
 OVERRIDES ?=
 PYTEST_ARGS ?=
@@ -25,11 +26,11 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 export OMP_NUM_THREADS ?= 1
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help train libero libero-states test test-all lint docs format competitions doctor clean python-found
+.PHONY: help train libero libero-states test test-all test-verl verl-env lint docs format competitions doctor clean python-found
 
 help:
 	@sed -n '2,6s/^# \?//p' Makefile
-	@echo "Also: make test-all, make libero, make libero-states, make lint, make docs, make format, make competitions, make doctor, make benchmarks, make clean"
+	@echo "Also: make test-all, make libero, make libero-states, make lint, make docs, make format, make competitions, make doctor, make benchmarks, make verl-env, make test-verl, make clean"
 
 train: $(VENV)/.train.stamp $(VENV)/.sandbox.stamp competitions
 	$(BIN)/wmrl train experiment=quickstart $(OVERRIDES)
@@ -49,9 +50,25 @@ test: $(VENV)/.test.stamp $(VENV)/.sandbox.stamp $(VENV)/.rendering.stamp
 	$(PYTEST) -n $(WORKERS) -m "not (slow or sim_long or alone)" $(CHOSEN)
 	$(PYTEST) -m "alone and not slow" $(CHOSEN)
 
+# What concerns verl runs in its own environment, if `make verl-env` has made it; elsewhere it is skipped.
 test-all: $(VENV)/.test.stamp $(VENV)/.sandbox.stamp $(VENV)/.rendering.stamp
 	$(PYTEST) -n $(WORKERS) -m "sim_long or not alone" $(CHOSEN)
 	$(PYTEST) -m alone $(CHOSEN)
+	if [ -f $(VERL)/.stamp ]; then $(MAKE) test-verl; else echo "verl: not tested, make verl-env first"; fi
+
+test-verl: $(VERL)/.stamp
+	$(VERL)/bin/python -m pytest -q tests/integrations/test_verl*.py $(CHOSEN)
+
+# verl wants an older transformers than the rest, so an environment of its own: with what it imports on a CPU and this
+# package. Both without their own requirements, which name training engines and simulators.
+verl-env: $(VERL)/.stamp
+
+$(VERL)/.stamp: pyproject.toml constraints/verl.txt | python-found
+	test -x $(VERL)/bin/python || $(PYTHON) -m venv $(VERL)
+	$(VERL)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) --no-deps -r constraints/verl.txt
+	$(VERL)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	$(VERL)/bin/python -m wmrl_gym.integrations.verl
+	@touch $@
 
 lint: $(VENV)/.dev.stamp
 	$(BIN)/ruff check .
@@ -142,4 +159,4 @@ constraints.txt.new: $(VENV)/.dev.stamp
 		| grep -viE '^(pip|setuptools|wheel|wmrl)' | sed 's/+cpu$$//' | sort -f; } > $@
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VERL) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
