@@ -135,7 +135,7 @@ class RayExecutor:
             already, self._closed = self._closed, True
             jobs = list(self._jobs.values())
             self._jobs, self._running, self._waiting = {}, {}, deque()
-            connection, process = self._connection, self._process
+            connection, process, is_used = self._connection, self._process, self._wanted > 0
             if connection is not None:
                 with contextlib.suppress(OSError):  # which the process at the other end sees as the end
                     socket.socket(fileno=os.dup(connection.fileno())).shutdown(socket.SHUT_WR)
@@ -150,7 +150,7 @@ class RayExecutor:
         if already:
             return
         if process is not None:
-            _wait_for_end(process)
+            _wait_for_end(process, CLOSE_SECONDS if is_used else 0.0)
         if self._thread is not threading.current_thread():
             self._thread.join(CLOSE_SECONDS)
             self._log.close()
@@ -264,7 +264,7 @@ class RayExecutor:
         is_told = type(error) is ConnectionError  # else it is one of the pipe
         reason = str(error) if is_told else f"the cluster was lost{self._last_words()}"
         self._note(reason)
-        self._count_workers(0, self._wanted)
+        self._count_workers(0, 0)
         for number in reversed(list(self._running)):
             self._take_back(number, reason)
         self._settled.set()
@@ -380,9 +380,9 @@ def _unpickled(pickled: bytes, job: _Job) -> Outcome:
         return unknown_outcome(error, job.seconds)
 
 
-def _wait_for_end(process: subprocess.Popen[bytes]) -> None:
+def _wait_for_end(process: subprocess.Popen[bytes], seconds: float) -> None:
     try:
-        process.wait(CLOSE_SECONDS)
+        process.wait(seconds)
     except subprocess.TimeoutExpired:  # the cluster does not answer; it ends the workers of a driver that is gone
         process.kill()
         process.wait()
