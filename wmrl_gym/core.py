@@ -172,6 +172,9 @@ class ExpensiveRewardEnv(gym.Env[ObsType, ActType], ABC):
     """Status of an outcome that achieved something. Outcomes of any other status are then worth nothing, whatever their
     score says, and the share of episodes that reached this status is reported. None: every outcome counts."""
 
+    executes_anywhere: ClassVar[bool] = True
+    """Whether `execute` gives the same outcome in another process; if not, executors on other machines are refused."""
+
     def prepare(self, action: ActType) -> None:
         """Begin, without waiting, what `submit` of this action will need. Does nothing unless overridden.
 

@@ -254,6 +254,14 @@ def test_no_cluster_and_no_room_are_told_and_nothing_hangs(cluster: Machines, ma
             make(**wrong)
 
 
+def test_an_environment_that_executes_only_where_it_plays_is_refused() -> None:
+    class HereEnv(ScriptedEnv):
+        executes_anywhere = False
+
+    with pytest.raises(ValueError, match=r"HereEnv .*\n  choose execution=local"):
+        RayExecutor(lambda: HereEnv(os.devnull))
+
+
 @pytest.mark.slow
 def test_a_lost_head_leaves_what_came_and_makes_the_rest_unknown(
     journal: Path, monkeypatch: pytest.MonkeyPatch

@@ -60,7 +60,7 @@ class RayExecutor:
     Raises:
         ImportError: if Ray is not installed.
         ExecutorError: if there is no cluster, or no worker stands in time; it says why.
-        ValueError: for settings that make no sense.
+        ValueError: for settings that make no sense, or an environment that executes only where it plays.
     """
 
     def __init__(

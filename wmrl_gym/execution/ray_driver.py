@@ -45,6 +45,10 @@ class Settings:
     """Resources of one worker, by Ray's names: "CPU", "GPU", "memory" and custom ones."""
 
 
+Events = queue.SimpleQueue[Callable[[], None] | tuple[int, bytes] | None]
+"""Things to do, submissions to execute, and at last None."""
+
+
 @dataclasses.dataclass(eq=False)
 class _Seat:
     """A worker and what it is doing."""
@@ -58,13 +62,13 @@ class _Seat:
 class Driver:
     """Holds the workers. Everything happens in one thread, event after event."""
 
-    def __init__(self, settings: Settings, answer: Callable[[tuple[Any, ...]], None]) -> None:
+    def __init__(self, settings: Settings, events: Events, answer: Callable[[tuple[Any, ...]], None]) -> None:
         import ray
 
         self._ray = ray
         self._settings = settings
         self._answer = answer
-        self._events: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._events = events
         self._seats: list[_Seat] = []
         self._refused: dict[str, str] = {}
         self._nodes: Sequence[Mapping[str, Any]] = ()
@@ -74,29 +78,24 @@ class Driver:
         self._told: tuple[int, int] | None = None
         self._own_node = ray.get_runtime_context().get_node_id()
 
-    def serve(self, connection: Connection) -> None:
+    def serve(self) -> None:
         """Work until the pipe closes.
 
         Raises:
             ConnectionError: if this machine was lost to the cluster, or all others were refused.
         """
-        threading.Thread(target=self._read, args=(connection,), daemon=True).start()
         threading.Thread(target=self._look, daemon=True).start()
         while (event := self._events.get()) is not None:
-            event()
+            if isinstance(event, tuple):
+                self._execute(*event)
+            else:
+                event()
             self._tell()
 
     def end(self) -> None:
         """End every worker, whatever it is doing."""
         for seat in self._seats:
             self._kill(seat)
-
-    def _read(self, connection: Connection) -> None:
-        with contextlib.suppress(EOFError, OSError):
-            while True:
-                number, submission = connection.recv()
-                self._events.put(partial(self._execute, number, submission))
-        self._events.put(None)
 
     def _look(self) -> None:
         while True:
@@ -227,11 +226,24 @@ def main() -> None:
             connection.send(message)
 
     driver = None
+    begun = threading.Event()
+    events: Events = queue.SimpleQueue()
+
+    def read() -> None:
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                events.put(connection.recv())
+        if not begun.is_set():  # Ray may call for a cluster much longer than anybody waits for it
+            os._exit(0)
+        events.put(None)
+
     try:
         settings: Settings = connection.recv()
+        threading.Thread(target=read, daemon=True).start()
         ray.init(address=settings.address, log_to_driver=False)
-        driver = Driver(settings, answer)
-        driver.serve(connection)
+        begun.set()
+        driver = Driver(settings, events, answer)
+        driver.serve()
     except EOFError:
         pass
     except Exception as error:

@@ -29,9 +29,18 @@ class Order:
 
     @classmethod
     def of(cls, make_environment: Callable[..., ExpensiveRewardEnv[Any, Any]]) -> tuple[Order, Sequence[Any]]:
-        """Make an environment here and ask it; the second value is its data folders."""
+        """Make an environment here and ask it; the second value is its data folders.
+
+        Raises:
+            ValueError: if it cannot execute elsewhere.
+        """
         environment = make_environment()
         try:
+            if not environment.executes_anywhere:
+                raise ValueError(
+                    f"what {type(environment).__name__} executes is known only in the process that played it\n"
+                    "  choose execution=local."
+                )
             folders = environment.data_folders()
             digests, key = environment.data_digests(), environment.environment_key
             return cls(make_environment, key, dict(digests), bool(folders), surroundings_here()), folders
