@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, SupportsFloat, TypeVar, runtime_checkable
 
 import gymnasium as gym
@@ -144,6 +145,19 @@ SCORE = Measure("score")
 """What is reported where a domain names no measure of its own."""
 
 
+@dataclasses.dataclass(frozen=True)
+class DataFolder:
+    """A folder outside the code that executing reads, so that it can be brought to another machine."""
+
+    argument: str
+    """The environment's argument that takes the folder."""
+    root: Path
+    """Where it lies here."""
+    parts: tuple[str, ...]
+    """What of it is needed, as paths below it: files, or folders with all that is in them. One that is missing is left
+    out."""
+
+
 class ExpensiveRewardEnv(gym.Env[ObsType, ActType], ABC):
     """A Gymnasium environment whose transitions are cheap and whose score is not.
 
@@ -157,6 +171,9 @@ class ExpensiveRewardEnv(gym.Env[ObsType, ActType], ABC):
     success_status: ClassVar[str | None] = None
     """Status of an outcome that achieved something. Outcomes of any other status are then worth nothing, whatever their
     score says, and the share of episodes that reached this status is reported. None: every outcome counts."""
+
+    executes_anywhere: ClassVar[bool] = True
+    """Whether `execute` gives the same outcome in another process; if not, executors on other machines are refused."""
 
     def prepare(self, action: ActType) -> None:
         """Begin, without waiting, what `submit` of this action will need. Does nothing unless overridden.
@@ -209,6 +226,14 @@ class ExpensiveRewardEnv(gym.Env[ObsType, ActType], ABC):
         Empty (the default) where a task has no data outside the code.
         """
         return {}
+
+    def data_folders(self) -> Sequence[DataFolder]:
+        """Which folders `execute` reads, so that an executor can bring them to a machine where they are not.
+
+        There the environment is made with the brought folder in the place of the argument, and its `data_digests` must
+        be the same. Empty (the default) where a task has no data outside the code, or every machine has to have it.
+        """
+        return ()
 
     @classmethod
     def measure(cls, name: str) -> Measure:

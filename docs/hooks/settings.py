@@ -80,7 +80,7 @@ def _shipped() -> Iterator[tuple[str, str]]:
     """Where the shipped configurations name a class or function, and which."""
     root = Path(importlib.import_module("wmrl_gym.configs").__file__ or "").parent
     files = [root / "sft.yaml"]
-    for group in ("env", "policy", "world_model", "proxy", "algorithm"):
+    for group in ("env", "policy", "world_model", "proxy", "algorithm", "execution"):
         files += sorted((root / group).glob("*.yaml"))
     for file in files:
         is_global = file.parent == root or "@package _global_" in file.read_text(encoding="utf-8")

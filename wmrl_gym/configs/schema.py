@@ -93,14 +93,21 @@ class EvaluationConfig:
         return [*inner, last]
 
 
+LOCAL_EXECUTOR = "wmrl_gym.execution.local.LocalExecutor"
+
+
 @dataclass(frozen=True)
 class ExecutionConfig:
     """How submissions are really executed."""
 
+    executor: Component = field(default_factory=lambda: Component(LOCAL_EXECUTOR, {}, "execution.executor"))
+    """Who executes: a member of the group ``execution`` names one, or a class of your own in ``_target_``. It is given
+    those of ``execute`` (the environment's), ``make_environment`` and ``max_workers`` that it takes."""
     mode: Literal["lockstep", "async"] = "lockstep"
     """Whether anchors are waited for at each turn, which makes a run repeatable bit for bit."""
-    max_workers: int = 1
-    """Submissions executed at the same time."""
+    max_workers: int | None = 1
+    """Submissions executed at the same time. None leaves it to the executor: 1 on this machine, as many as fit on a Ray
+    cluster."""
     max_consecutive_failures: int = 16
     """Executions without a score, one after the other, that stop the run."""
     cache: Path | None = None
@@ -109,7 +116,8 @@ class ExecutionConfig:
     def __post_init__(self) -> None:
         """Check the numbers."""
         for name in ("max_workers", "max_consecutive_failures"):
-            if getattr(self, name) < 1:
+            value = getattr(self, name)
+            if value is not None and value < 1:
                 raise ValueError(f"execution.{name} is {getattr(self, name)}: give at least 1")
 
 

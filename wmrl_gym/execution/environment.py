@@ -30,6 +30,11 @@ def installed_versions() -> dict[str, str]:
     return versions
 
 
+def surroundings_here() -> dict[str, str]:
+    """What of this machine decides outcomes and can be told by name: interpreter, architecture, packages."""
+    return {"python": platform.python_version(), "machine": platform.machine(), **installed_versions()}
+
+
 def environment_key(limits: SandboxLimits, surroundings: Mapping[str, Any] | None = None, start: str = "fresh") -> str:
     """Hex SHA-256 of interpreter, scientific stack, limits, and the harness around the script.
 

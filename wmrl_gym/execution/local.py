@@ -5,11 +5,11 @@ from __future__ import annotations
 import queue
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
 
 from wmrl_gym.core import Outcome, Submission
+from wmrl_gym.execution.faults import outcome_of
 from wmrl_gym.execution.launch import stop_sandboxes_of
 
 Work = tuple[Submission, "Future[Outcome]"]
@@ -81,20 +81,4 @@ class LocalExecutor:
         while (work := self._work.get()) is not None:
             submission, future = work
             if future.set_running_or_notify_cancel():
-                future.set_result(self._outcome(submission))
-
-    def _outcome(self, submission: Submission) -> Outcome:
-        started = time.monotonic()
-        try:
-            outcome = self.execute(submission)
-            if not isinstance(outcome, Outcome):
-                raise TypeError(f"execute returned {type(outcome).__name__}, not an Outcome")
-            return outcome
-        except BaseException as error:
-            return Outcome(
-                score=None,
-                status="unknown",
-                feedback="execution failed for a reason outside the submission",
-                seconds=time.monotonic() - started,
-                details={"error": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()},
-            )
+                future.set_result(outcome_of(self.execute, submission))

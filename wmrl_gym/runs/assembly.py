@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from wmrl_gym.configs.schema import ExecutionConfig, TasksConfig
@@ -60,51 +61,68 @@ class Domain:
         """Status of an outcome that achieved something, if the domain has one."""
         return self._environment.success_status
 
-    def env_fns(self, tasks: list[str], count: int) -> list[Callable[[], ExpensiveRewardEnv[Any, Any]]]:
-        """`count` times a function that makes an environment which plays any of `tasks`."""
+    def env_fns(self, tasks: list[str], count: int) -> list[Callable[..., ExpensiveRewardEnv[Any, Any]]]:
+        """`count` times a function that makes an environment which plays any of `tasks`.
 
-        def make() -> ExpensiveRewardEnv[Any, Any]:
-            extra = {self.option: tasks} if self.option is not None and self._env.takes(self.option) else {}
-            environment = self._env.build(**extra)
-            if not isinstance(environment, ExpensiveRewardEnv):
-                raise ConfigError(
-                    f"'env._target_' is '{self._env.target}', which makes a {type(environment).__name__}\n"
-                    "  derive it from wmrl_gym.ExpensiveRewardEnv and write submit, execute and advance."
-                )
-            return environment
-
-        return [make] * count
+        It can be pickled, and takes arguments of the environment that differ from the configuration's.
+        """
+        extra = {self.option: tasks} if self.option is not None and self._env.takes(self.option) else {}
+        return [partial(_make_environment, self._env, extra)] * count
 
     def reset_options(self, task: str) -> dict[str, Any]:
         """Options of ``reset`` that begin an episode of `task`."""
         return {} if self.option is None else {self.option: task}
 
 
+def _make_environment(component: Component, extra: Mapping[str, Any], **other: Any) -> ExpensiveRewardEnv[Any, Any]:
+    arguments = {name: value for name, value in component.arguments.items() if name not in other}
+    environment = dataclasses.replace(component, arguments=arguments).build(**extra, **other)
+    if not isinstance(environment, ExpensiveRewardEnv):
+        raise ConfigError(
+            f"'env._target_' is '{component.target}', which makes a {type(environment).__name__}\n"
+            "  derive it from wmrl_gym.ExpensiveRewardEnv and write submit, execute and advance."
+        )
+    return environment
+
+
 @contextmanager
 def executor_for(config: ExecutionConfig, domain: Domain) -> Iterator[Executor]:
-    """An executor on this machine that is closed at the end.
+    """The executor of a configuration, with its cache; it is closed at the end.
 
-    `ExpensiveRewardEnv.execute` does not change the environment, so one environment serves all executions.
+    `ExpensiveRewardEnv.execute` does not change the environment, so one environment serves all executions of a machine.
+    An executor that takes ``execute`` runs it here, so this machine is tried first; one that takes ``make_environment``
+    makes environments wherever it likes, and tries those places itself.
 
     Raises:
         SandboxUnavailable: if the environment runs scripts and this machine cannot isolate them.
         ConfigError: if a cache is asked for and the environment does not say what its outcomes depend on.
+        ExecutorError: if an executor elsewhere cannot begin.
     """
-    from wmrl_gym.execution.cache import CachedExecutor
-    from wmrl_gym.execution.local import LocalExecutor
-
-    environment = domain.env_fns([*domain.train, *domain.held_out], 1)[0]()
-    environment.preflight()
-    executor: Executor = LocalExecutor(environment.execute, config.max_workers)
-    if config.cache is not None:
-        key = environment.environment_key
-        if key is None:
-            raise ConfigError(
-                f"execution.cache is set, but {type(environment).__name__} has no 'environment_key'\n"
-                "  without it, outcomes of other surroundings could be taken for this one's: set execution.cache=null."
-            )
-        executor = CachedExecutor(executor, config.cache, str(key))
+    make_environment = domain.env_fns([*domain.train, *domain.held_out], 1)[0]
+    environment = make_environment()
+    if config.executor.takes("execute"):
+        environment.preflight()
+    key = None if config.cache is None else environment.environment_key
+    if config.cache is not None and key is None:
+        raise ConfigError(
+            f"execution.cache is set, but {type(environment).__name__} has no 'environment_key'\n"
+            "  without it, outcomes of other surroundings could be taken for this one's: set execution.cache=null."
+        )
+    offered: dict[str, Any] = {"execute": environment.execute, "make_environment": make_environment}
+    if config.max_workers is not None:
+        offered["max_workers"] = config.max_workers
+    executor: Executor = config.executor.build(
+        **{
+            name: value
+            for name, value in offered.items()
+            if config.executor.takes(name) and name not in config.executor.arguments
+        }
+    )
     try:
+        if config.cache is not None:
+            from wmrl_gym.execution.cache import CachedExecutor
+
+            executor = CachedExecutor(executor, config.cache, str(key))
         yield executor
     finally:
         executor.close()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
-from wmrl_gym.core import Measure
-from wmrl_gym.envs.dsbench.task import DSBenchTask, shared_task
+from wmrl_gym.core import DataFolder, Measure
+from wmrl_gym.envs.dsbench.task import DSBenchTask, default_data_root, shared_task, task_parts
 from wmrl_gym.envs.mle_dojo.competition import Competition
 from wmrl_gym.envs.mle_dojo.env import MLEDojoEnv
 from wmrl_gym.envs.mle_dojo.grading import Grade
@@ -32,6 +34,12 @@ class DSBenchRunner(CompetitionRunner):
         if self.score == "relative_gap":
             return min(1.0, grade.details["relative_gap"])
         return super().quality(competition, grade)
+
+    def data_folders(self, names: Sequence[str]) -> list[DataFolder]:
+        """What is read of these tasks, to bring it to another machine."""
+        root = default_data_root() if self.data_root is None else Path(self.data_root).expanduser()
+        parts = tuple(part for name in names for part in task_parts(name))
+        return [DataFolder("data_root", root, parts), *super().data_folders(names)[1:]]
 
     def details(self, grade: Grade | None) -> dict[str, Any]:
         """Numbers of a submission for the record; None where there are none."""

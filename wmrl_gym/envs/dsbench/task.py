@@ -95,6 +95,18 @@ def default_data_root() -> Path:
     return Path(configured) if configured else Path.home() / ".cache" / "wmrl_gym" / "dsbench"
 
 
+def task_parts(name: str) -> list[str]:
+    """The files and folders of a task, as paths below the root."""
+    return [
+        f"data/data_resplit/{name}",
+        f"data/task/{name}.txt",
+        f"data/answers/{name}",
+        f"evaluation/{name}_eval.py",
+        f"save_performance/baseline/{name}",
+        f"save_performance/GT/{name}",
+    ]
+
+
 def load_task(
     data_root: str | Path | None,
     name: str,

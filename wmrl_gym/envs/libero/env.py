@@ -90,6 +90,7 @@ class LIBEROLongEnv(ExpensiveRewardEnv[Observation, NDArray[np.float32]]):
         Measure("progress", is_share=True),
         Measure("goal_progress", is_share=True),
     )
+    executes_anywhere = False
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012 - Gymnasium's declaration
 
     def __init__(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import gymnasium as gym
 
-from wmrl_gym.core import SCORE, ExpensiveRewardEnv, Measure, Outcome, Submission
+from wmrl_gym.core import SCORE, DataFolder, ExpensiveRewardEnv, Measure, Outcome, Submission
 from wmrl_gym.envs.mle_dojo.actions import Action, parse_action
 from wmrl_gym.envs.mle_dojo.competition import Competition, CompetitionError
 from wmrl_gym.envs.mle_dojo.feedback import clip_middle, render_feedback
@@ -144,6 +144,12 @@ class MLEDojoEnv(ExpensiveRewardEnv[str, str]):
     def data_digests(self) -> dict[str, str]:
         """Digest of all that is public in each competition, and of what its submissions are graded by."""
         return {name: competition.data_digest() for name, competition in sorted(self.competitions.items())}
+
+    def data_folders(self) -> Sequence[DataFolder]:
+        """The competitions' folders; none for a runner of one's own, which knows by itself what it reads."""
+        if not isinstance(self.runner, CompetitionRunner):
+            return ()
+        return self.runner.data_folders(sorted(self.competitions))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Begin an episode.

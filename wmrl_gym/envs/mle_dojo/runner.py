@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
-from wmrl_gym.core import Outcome, Submission
-from wmrl_gym.envs.mle_dojo.competition import Competition, shared_competition
+from wmrl_gym.core import DataFolder, Outcome, Submission
+from wmrl_gym.envs.mle_dojo.competition import Competition, default_data_root, shared_competition
 from wmrl_gym.envs.mle_dojo.feedback import FeedbackStyle, error_line, exception_name, failing_line, render_feedback
 from wmrl_gym.envs.mle_dojo.ladder import RewardLadder, Status
 
@@ -129,6 +129,15 @@ class CompetitionRunner:
             "feedback": (self.feedback_style, self.feedback_chars),
         }
         return environment_key(self.sandbox_limits or SandboxLimits(), surroundings, self.sandbox_start)
+
+    def data_folders(self, names: Sequence[str]) -> list[DataFolder]:
+        """What is read of these competitions, to bring it to another machine."""
+        parts = tuple(names)
+        root = Path(self.data_root).expanduser() if self.data_root is not None else default_data_root()
+        folders = [DataFolder("data_root", root, parts)]
+        if self.competitions_dir is not None:
+            folders.append(DataFolder("competitions_dir", Path(self.competitions_dir).expanduser(), parts))
+        return folders
 
     def _graded(self, competition: Competition, result: SandboxResult, started: float) -> Outcome:
         outputs: dict[str, Any] = {"stdout": result.stdout, "stderr": result.stderr}
