@@ -100,6 +100,8 @@ class TRLReward(TRLScorer):
 
     def _play(self, items: Sequence[tuple[Any, Any, Mapping[str, Any]]], anchors: Sequence[bool]) -> list[Scores]:
         """Predicted and executed score of each completion, anchors executing while the others are predicted."""
+        self._executions.forget()  # what was handed in twice is executed once within a batch, and no longer
+        self._executions.share = self.is_training
         handed_in = [self.hand_in(*item) for item in items]
         for given in handed_in:
             if not isinstance(given, Submission | Outcome):
