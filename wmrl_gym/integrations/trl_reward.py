@@ -81,6 +81,7 @@ class TRLReward(TRLScorer):
         groups = range(-(-len(items) * self.n_processes // n))
         keys = [str(g) for g in groups]  # unique in the step, which a task's name need not be
         draw = self.scoring.draw(keys)
+        self._executions.forget()  # what is handed in twice is executed once within a batch, and no longer
         anchors = [bool(draw.is_anchor[(first + i) // n]) for i in range(len(items))]
         parts = self._from_all(lambda: (self._play(items, anchors), [_digest(p) for p in prompts], self._memory()))
         _check_groups([digests for _, digests, _ in parts], n)
@@ -100,8 +101,6 @@ class TRLReward(TRLScorer):
 
     def _play(self, items: Sequence[tuple[Any, Any, Mapping[str, Any]]], anchors: Sequence[bool]) -> list[Scores]:
         """Predicted and executed score of each completion, anchors executing while the others are predicted."""
-        self._executions.forget()  # what was handed in twice is executed once within a batch, and no longer
-        self._executions.share = self.is_training
         handed_in = [self.hand_in(*item) for item in items]
         for given in handed_in:
             if not isinstance(given, Submission | Outcome):
@@ -135,6 +134,7 @@ class TRLReward(TRLScorer):
         """Plain scores: nothing is learned, drawn or counted."""
         is_executed = self.evaluation == "executed"
         with self._forgetting():
+            self._executions.forget()
             scores = self._play(items, [is_executed] * len(items))
         return [e if is_executed else self.scoring.proxy.calibrate(p) for p, e in scores]
 
