@@ -263,10 +263,16 @@ def test_a_low_rank_adapter_is_what_learns(tmp_path: Path) -> None:
 
     policy = CausalLMPolicy(add_lora(tiny_llama(), 2, None), tokenizer(), max_new_tokens=5)
     before = {name: p.detach().clone() for name, p in policy.model.named_parameters()}
-    trainer, _ = several_turns(tmp_path, policy=policy, max_steps=2)
+    saving = {"save_strategy": "steps", "save_steps": 1, "max_steps": 2, "beta": 0.04}
+    trainer, _ = several_turns(tmp_path, policy=policy, **saving)
     trainer.train()
-    changed = {name for name, p in policy.model.named_parameters() if not torch.equal(p, before[name])}
+    after = dict(policy.model.named_parameters())  # TRL has added an adapter for its reference
+    changed = {name for name in before if not torch.equal(after[name], before[name])}
     assert changed and all("lora_" in name for name in changed)
+    again = CausalLMPolicy(add_lora(tiny_llama(), 2, None), tokenizer(), max_new_tokens=5)
+    resumed, _ = several_turns(tmp_path, policy=again, **saving)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
+    assert resumed.advantages == trainer.advantages[1:]
 
 
 def test_the_nano_agent_on_competitions(tmp_path: Path, smoke_data: None) -> None:

@@ -129,8 +129,11 @@ class TRLRollout(TRLScorer):
         count = len(prompts) // n
         first = self.rank * count
 
+        sequences: list[_Sequence] = []
+
         def play() -> tuple[list[list[Scores]], dict[str, Any]]:
             self.groups = self._play(plans[first : first + count], plans[:first], TRAINING, self.scoring.step)
+            sequences.extend(self._sequences(self.groups))
             return [_scores(group) for group in self.groups], self._memory()
 
         parts = self._from_all(play)
@@ -139,29 +142,32 @@ class TRLRollout(TRLScorer):
         step = self._score(keys, draw, scores)
         self._new_metrics = self._metrics(scores, draw.is_anchor) | self._episode_metrics()
         advantages = [a for row in step.advantages[first : first + count] for a in row]
-        return self._for_trl([t for group in self.groups for t in group.trajectories], advantages)
+        return _for_trl(sequences, advantages)
 
     def _evaluate(self, prompts: Sequence[Any]) -> dict[str, list[Any]]:
         """Every evaluation draws from the same streams, and from others than training."""
         is_executed = self.evaluation == "executed"
 
-        def play() -> list[Group]:
+        groups: list[Group] = []
+        sequences: list[_Sequence] = []
+
+        def play() -> int:
             tasks = _tasks(prompts, 1)
             plans = [
                 GroupPlan(str(i), task, is_executed, 1.0, 1, given)
                 for i, (task, given) in enumerate(zip(tasks, self._options(tasks), strict=True))
             ]
             before = self._evaluated + self.rank * len(prompts)
-            return self._play(plans, [GroupPlan("", "", False, 0.0, 1)] * before, EVALUATION, 0)
+            groups.extend(self._play(plans, [GroupPlan("", "", False, 0.0, 1)] * before, EVALUATION, 0))
+            sequences.extend(self._sequences(groups))
+            return len(groups)
 
         with self._forgetting():
-            groups: list[Group] = []
-            lengths = self._from_all(lambda: groups.extend(play()) or len(groups))  # type: ignore[func-returns-value]
-        self._evaluated += sum(lengths)
+            self._evaluated += sum(self._from_all(play))
         trajectories = [group.trajectories[0] for group in groups]
         calibrate = self.scoring.proxy.calibrate
         scores = [t.executed_score if is_executed else calibrate(t.predicted_score) for t in trajectories]
-        return self._for_trl(trajectories, scores)
+        return _for_trl(sequences, scores)
 
     def _options(self, tasks: Sequence[str]) -> list[Mapping[str, Any]]:
         """Options of `reset` for each task."""
@@ -197,16 +203,9 @@ class TRLRollout(TRLScorer):
         gave_up = sum("gave_up" in trajectory.final_info for trajectory in trajectories)
         return {"wmrl/turns": turns / len(trajectories), "wmrl/gave_up": gave_up / len(trajectories)}
 
-    def _for_trl(self, trajectories: Sequence[Trajectory], values: Sequence[float | None]) -> dict[str, list[Any]]:
+    def _sequences(self, groups: Sequence[Group]) -> list[_Sequence]:
         tokenizer = getattr(self.trainer.processing_class, "tokenizer", self.trainer.processing_class)
-        sequences = [_sequence(t, self.policy, tokenizer.eos_token_id) for t in trajectories]
-        return {
-            "prompt_ids": [sequence.prompt_ids for sequence in sequences],
-            "completion_ids": [sequence.token_ids for sequence in sequences],
-            "logprobs": [sequence.log_probs for sequence in sequences],
-            "env_mask": [sequence.mask for sequence in sequences],
-            FIELD: list(values),
-        }
+        return [_sequence(t, self.policy, tokenizer.eos_token_id) for group in groups for t in group.trajectories]
 
 
 class _HandBack:
@@ -242,6 +241,16 @@ class _Sequence:
         self.token_ids += token_ids
         self.log_probs += log_probs
         self.mask += mask
+
+
+def _for_trl(sequences: Sequence[_Sequence], values: Sequence[float | None]) -> dict[str, list[Any]]:
+    return {
+        "prompt_ids": [sequence.prompt_ids for sequence in sequences],
+        "completion_ids": [sequence.token_ids for sequence in sequences],
+        "logprobs": [sequence.log_probs for sequence in sequences],
+        "env_mask": [sequence.mask for sequence in sequences],
+        FIELD: list(values),
+    }
 
 
 def _sequence(trajectory: Trajectory, policy: Any, filler: int) -> _Sequence:
