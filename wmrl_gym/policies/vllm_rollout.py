@@ -23,10 +23,12 @@ from wmrl_gym.engines.stream_sampler import Sampled
 from wmrl_gym.policies.batching import Stream
 from wmrl_gym.policies.causal_lm import CausalLMPolicy
 from wmrl_gym.policies.causal_lm_loading import check_settings, is_adapter, load_causal_lm
+from wmrl_gym.policies.vllm_handover import Handover, handover_for, new_folder
 
 if TYPE_CHECKING:
     import torch
 
+    from wmrl_gym.core import Decision
     from wmrl_gym.engines.vllm_engine import VLLMEngine
 
 LOG_PROBS_MODE = "processed_logprobs"
@@ -78,9 +80,15 @@ class VLLMPolicy(CausalLMPolicy):
         self.engine = engine
         self.exchange = exchange
         self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._handover: tuple[Any, Handover] | None = None
         self._adapter: Any = None
         self._served: tuple[Any, ...] | None = None
         self._pushes = 0
+        engine.serve_agent(learns_all=not self._adapts)
+
+    @property
+    def _adapts(self) -> bool:
+        return hasattr(self.model, "peft_config")
 
     @property
     def concurrency(self) -> int:
@@ -96,11 +104,22 @@ class VLLMPolicy(CausalLMPolicy):
         """Have the engine given the weights before the next decision, whether or not a change was noticed."""
         self._served = None
 
+    def log_probs(
+        self, decisions: Sequence[Decision], *, temperature: float = 1.0
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """As `CausalLMPolicy.log_probs`. A vLLM that can sleep does so from now until something is generated."""
+        if self.engine.sleep_level is None and self.engine.can_sleep:
+            # Below an adapter the weights never change, so they are kept; all weights are handed over anew anyway.
+            level = 1 if self._adapts else 2
+            if self.engine.sleep(level) and level == 2:
+                self._served = None
+        return super().log_probs(decisions, temperature=temperature)
+
     def frozen_copy(self) -> CausalLMPolicy:
         """A copy whose weights never change. It does without the engine, which has the trained weights."""
         twin = super().frozen_copy()
         plain = CausalLMPolicy.__new__(CausalLMPolicy)
-        own = ("engine", "exchange", "_folder", "_adapter", "_served", "_pushes")
+        own = ("engine", "exchange", "_folder", "_handover", "_adapter", "_served", "_pushes")
         plain.__dict__.update({name: value for name, value in twin.__dict__.items() if name not in own})
         return plain
 
@@ -120,6 +139,7 @@ class VLLMPolicy(CausalLMPolicy):
         with self.engine.lock:
             llm = self.engine.llm
             self._check(llm, temperature)
+            self.engine.wake(self._push)
             self._push(llm)
             outputs = llm.generate(
                 [{"prompt_token_ids": prompt.tolist()} for prompt in prompts],
@@ -156,7 +176,7 @@ class VLLMPolicy(CausalLMPolicy):
                 f"vLLM's logprobs_mode is {mode!r}: not the log-probabilities at temperature {temperature}\n"
                 f"  Make the engine with logprobs_mode={LOG_PROBS_MODE!r}."
             )
-        if hasattr(self.model, "peft_config") and config.lora_config is None:
+        if self._adapts and config.lora_config is None:
             raise ValueError(
                 "the policy trains an adapter, which this vLLM cannot take\n"
                 f"  Make the engine with enable_lora=True, max_lora_rank={_lora_room(_lora_rank(self.model))}."
@@ -171,24 +191,33 @@ class VLLMPolicy(CausalLMPolicy):
         if present == self._served:
             return
         self._served = None  # whatever goes wrong from here on, the next call tries again
-        folder = tempfile.TemporaryDirectory(prefix="wmrl-weights-", dir=self.exchange)
-        if hasattr(self.model, "peft_config"):
-            self.model.save_pretrained(folder.name, save_embedding_layers=False)
-            from vllm.lora.request import LoRARequest
-
-            # A new number each time, for vLLM remembers adapters and what was computed with them by name and number.
-            number = next(_NUMBERS)
-            self._adapter = LoRARequest(f"{Path(folder.name).name}-{number}", number, folder.name)
+        if self._adapts:
+            self._push_adapter()
         else:
-            self.model.save_pretrained(folder.name)
-            llm.collective_rpc("reload_weights", kwargs={"weights_path": folder.name})
+            self.engine.overwritten = True
+            self._handover_to(llm)(llm, self.model)
             if not llm.reset_prefix_cache():
                 raise RuntimeError("vLLM could not drop what it computed with the old weights: requests are running")
+        self._served = present
+        self._pushes += 1
+
+    def _push_adapter(self) -> None:
+        from vllm.lora.request import LoRARequest
+
+        folder = new_folder(self.exchange)
+        self.model.save_pretrained(folder.name, save_embedding_layers=False)
+        # A new number each time, for vLLM remembers adapters and what was computed with them by name and number.
+        number = next(_NUMBERS)
+        self._adapter = LoRARequest(f"{Path(folder.name).name}-{number}", number, folder.name)
         # The last adapter's folder is needed until now, and this one's until the next: vLLM may read it again.
         if self._folder is not None:
             self._folder.cleanup()
-        self._folder, self._served = folder, present
-        self._pushes += 1
+        self._folder = folder
+
+    def _handover_to(self, llm: Any) -> Handover:
+        if self._handover is None or self._handover[0]() is not llm:
+            self._handover = (weakref.ref(llm), handover_for(llm, self.exchange))
+        return self._handover[1]
 
 
 def load_vllm_policy(
