@@ -70,7 +70,7 @@ $(VERL)/.stamp: pyproject.toml constraints/verl.txt | python-found
 	test -x $(VERL)/bin/python || $(PYTHON) -m venv $(VERL)
 	$(VERL)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) --no-deps -r constraints/verl.txt
 	$(VERL)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
-	$(VERL)/bin/python -m wmrl_gym.integrations.verl
+	$(VERL)/bin/python -m wmrl_gym.integrations.verl.check
 	@touch $@
 
 # vLLM pins other versions than this library, so it has an environment of its own, with its build for CPUs: every package

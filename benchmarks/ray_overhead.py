@@ -17,7 +17,7 @@ from typing import Any
 from wmrl_gym.core import Executor, ExpensiveRewardEnv, Outcome, Submission
 from wmrl_gym.envs.mle_dojo.env import MLEDojoEnv
 from wmrl_gym.execution.local import LocalExecutor
-from wmrl_gym.execution.ray import RayExecutor
+from wmrl_gym.execution.ray.executor import RayExecutor
 
 SCRIPT = """import os, pandas as pd
 train, test = (pd.read_csv(os.path.join(DATA_DIR, name)) for name in ("train.csv", "test.csv"))

@@ -25,7 +25,7 @@ from tests.execution.ray_environments import (
 from wmrl_gym.core import Executor, ExecutorError, Outcome, Submission
 from wmrl_gym.envs.mle_dojo.env import MLEDojoEnv
 from wmrl_gym.execution.local import LocalExecutor
-from wmrl_gym.execution.ray import RayExecutor
+from wmrl_gym.execution.ray.executor import RayExecutor
 
 pytestmark = pytest.mark.alone
 

@@ -20,7 +20,7 @@ from wmrl_gym import Outcome, Submission
 from wmrl_gym.core import ExecutorError, WorldModelError
 from wmrl_gym.execution import LocalExecutor
 from wmrl_gym.integrations import OneTurn, TRLReward
-from wmrl_gym.integrations.trl_one_turn import completion_text
+from wmrl_gym.integrations.trl.one_turn import completion_text
 from wmrl_gym.proxy import RandomAnchors, RewardProxy
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")

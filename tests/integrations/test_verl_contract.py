@@ -23,11 +23,11 @@ from verl.trainer.ppo.v1 import AgentLoopWorkerTQ, PPOTrainer, PPOTrainerSync, g
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from wmrl_gym.integrations import VerlPluginError, check_verl
-from wmrl_gym.integrations import verl as check
-from wmrl_gym.integrations.verl_estimator import ProxyCheckpoint, wmrl_advantages
-from wmrl_gym.integrations.verl_reward import WMRLRewardManager
-from wmrl_gym.integrations.verl_settings import CHECKPOINT_CALLBACK
-from wmrl_gym.integrations.verl_trainer import WMRLTrainer
+from wmrl_gym.integrations.verl.check import check
+from wmrl_gym.integrations.verl.estimator import ProxyCheckpoint, wmrl_advantages
+from wmrl_gym.integrations.verl.reward import WMRLRewardManager
+from wmrl_gym.integrations.verl.settings import CHECKPOINT_CALLBACK
+from wmrl_gym.integrations.verl.trainer import WMRLTrainer
 
 
 def parameters(function: Any) -> list[str]:
@@ -80,7 +80,7 @@ def test_estimators_get_rewards_mask_and_uids_and_callbacks_their_folder() -> No
 
 def test_the_check_passes_here() -> None:
     assert check_verl().endswith("the reward manager wmrl")
-    done = subprocess.run([sys.executable, "-m", "wmrl_gym.integrations.verl"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "wmrl_gym.integrations.verl.check"], capture_output=True, text=True)
     assert done.returncode == 0 and "has loaded the proxy" in done.stdout
 
 
@@ -89,7 +89,7 @@ def test_a_plugin_that_fails_inside_verl_is_said_aloud(tmp_path: Path) -> None:
     broken.write_text("raise ImportError('a broken transfer_queue')")
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{os.getcwd()}"}
     done = subprocess.run(
-        [sys.executable, "-m", "wmrl_gym.integrations.verl"], capture_output=True, text=True, env=environment
+        [sys.executable, "-m", "wmrl_gym.integrations.verl.check"], capture_output=True, text=True, env=environment
     )
     assert done.returncode == 1 and "a broken transfer_queue" in done.stderr and "DEBUG only" in done.stderr
 
@@ -102,7 +102,7 @@ def test_the_check_says_what_leaves_the_proxy_out(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(check, "entry_points", lambda group: ())
     with pytest.raises(VerlPluginError, match="without its entry point"):
         check_verl()
-    monkeypatch.setenv("VERL_USE_EXTERNAL_MODULES", "wmrl_gym.integrations.verl_plugin")
+    monkeypatch.setenv("VERL_USE_EXTERNAL_MODULES", "wmrl_gym.integrations.verl.plugin")
     check_verl()
 
 

@@ -25,9 +25,9 @@ from verl.trainer.ppo.ray_trainer import compute_advantage
 from verl.trainer.ppo.reward import load_reward_manager
 
 from tests.integrations.verl_world import settings, true_scores
-from wmrl_gym.integrations.verl_proxy_actor import ACTOR_NAME, UNKNOWN_REWARD, proxy_actor
-from wmrl_gym.integrations.verl_rows import RowScore
-from wmrl_gym.integrations.verl_settings import build_scoring
+from wmrl_gym.integrations.verl.proxy_actor import ACTOR_NAME, UNKNOWN_REWARD, proxy_actor
+from wmrl_gym.integrations.verl.rows import RowScore
+from wmrl_gym.integrations.verl.settings import build_scoring
 from wmrl_gym.proxy import group_weights
 
 N_GROUPS, N_SESSIONS, N_TOKENS = 6, 4, 7

@@ -17,7 +17,7 @@ from omegaconf import OmegaConf
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import omega_conf_to_dataclass
 
-from wmrl_gym.integrations.verl_settings import build_scorer, build_scoring, chosen_route
+from wmrl_gym.integrations.verl.settings import build_scorer, build_scoring, chosen_route
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "verl"
 

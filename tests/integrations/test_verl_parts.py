@@ -24,8 +24,8 @@ from wmrl_gym.integrations import (
     VerlPluginError,
     check_verl,
 )
-from wmrl_gym.integrations.verl_rows import DrawnGroup, FailureWatch, RowScore, score_rows
-from wmrl_gym.integrations.verl_settings import build_scorer, build_scoring, chosen_route, scorer_threads
+from wmrl_gym.integrations.verl.rows import DrawnGroup, FailureWatch, RowScore, score_rows
+from wmrl_gym.integrations.verl.settings import build_scorer, build_scoring, chosen_route, scorer_threads
 from wmrl_gym.proxy import RandomAnchors, RewardProxy
 
 # ---- settings ------------------------------------------------------------------------------------------------------

@@ -28,8 +28,8 @@ from verl.utils import tensordict_utils
 
 from tests.integrations.verl_world import PROXY, SCORER, true_scores
 from wmrl_gym.integrations import GroupScoring
-from wmrl_gym.integrations.verl_reward import WMRLRewardManager
-from wmrl_gym.integrations.verl_settings import build_scoring
+from wmrl_gym.integrations.verl.reward import WMRLRewardManager
+from wmrl_gym.integrations.verl.settings import build_scoring
 
 N_PROMPTS, N_SESSIONS, N_STEPS = 6, 4, 4
 

@@ -15,7 +15,7 @@ PROXY = {
     "fusion": {"_target_": "wmrl_gym.proxy.InverseVarianceFusion", "warmup": 1},
 }
 SCORER = {"_target_": "tests.integrations.verl_world.make_scorer"}
-CALLBACK = "wmrl_gym.integrations.verl_estimator.ProxyCheckpoint"
+CALLBACK = "wmrl_gym.integrations.verl.estimator.ProxyCheckpoint"
 
 
 def settings(route: str = "trainer", **changes: Any) -> Any:

@@ -3,7 +3,7 @@ from .isolation import SandboxUnavailable
 from .limits import SandboxLimits, SandboxResult
 from .local import LocalExecutor
 from .probe import ProbeReport, probe
-from .ray import RayExecutor
+from .ray.executor import RayExecutor
 from .sandbox import Sandbox
 
 __all__ = [

@@ -1,11 +1,11 @@
 from .group_scoring import GroupScoring, StepAdvantages
 from .http.client import GroupAnswers, ProxyClient, ProxyError
-from .trl_one_turn import OneTurn
-from .trl_reward import TRLReward
-from .trl_rollout import TRLRollout
-from .verl import VerlPluginError, check_verl
-from .verl_scorer import EnvironmentScorer, FinishedTrajectory, TrajectoryScorer
-from .verl_settings import VerlConfigError
+from .trl.one_turn import OneTurn
+from .trl.reward import TRLReward
+from .trl.rollout import TRLRollout
+from .verl.check import VerlPluginError, check_verl
+from .verl.scorer import EnvironmentScorer, FinishedTrajectory, TrajectoryScorer
+from .verl.settings import VerlConfigError
 
 __all__ = [
     "EnvironmentScorer",

@@ -10,8 +10,8 @@ from typing import Any
 from wmrl_gym.algorithms.rollout import GroupPlan, collect
 from wmrl_gym.core import ChunkPolicy, Decision, Group, Policy, Trajectory
 from wmrl_gym.integrations.group_scoring import GroupScoring
-from wmrl_gym.integrations.trl_scorer import Evaluation, Scores, TRLScorer
-from wmrl_gym.integrations.trl_settings import refuse_rollout_settings
+from wmrl_gym.integrations.trl.scorer import Evaluation, Scores, TRLScorer
+from wmrl_gym.integrations.trl.settings import refuse_rollout_settings
 from wmrl_gym.proxy.reward_proxy import RewardProxy
 from wmrl_gym.proxy.vector_env import RewardProxyVectorEnv
 

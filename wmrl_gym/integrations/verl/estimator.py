@@ -10,9 +10,9 @@ import torch
 from verl.trainer.ppo.checkpoint_callback import CheckpointCallback
 from verl.trainer.ppo.core_algos import register_adv_est
 
-from wmrl_gym.integrations.verl_checkpoint import STATE_FILE, resume_folder
-from wmrl_gym.integrations.verl_proxy_actor import proxy_actor, start_proxy_actor
-from wmrl_gym.integrations.verl_settings import ESTIMATOR, build_scoring
+from wmrl_gym.integrations.verl.checkpoint import STATE_FILE, resume_folder
+from wmrl_gym.integrations.verl.proxy_actor import proxy_actor, start_proxy_actor
+from wmrl_gym.integrations.verl.settings import ESTIMATOR, build_scoring
 
 
 @register_adv_est(ESTIMATOR)

@@ -183,7 +183,7 @@ class RayExecutor:
     def _process_of_cluster(self) -> Any:
         """The process that speaks with the cluster, begun anew."""
         ours, theirs = socket.socketpair()
-        command = [sys.executable, "-m", "wmrl_gym.execution.ray_driver", str(theirs.fileno())]
+        command = [sys.executable, "-m", "wmrl_gym.execution.ray.driver", str(theirs.fileno())]
         connection = Connection(ours.detach())
         with contextlib.closing(connection):
             with self._lock, theirs:
@@ -346,8 +346,8 @@ def _settings(make_environment: Any, max_workers: int | None, address: str, need
         from ray import cloudpickle
     except ImportError as error:
         raise ImportError("RayExecutor needs the package 'ray': pip install 'wmrl-gym[ray]'") from error
-    from wmrl_gym.execution.ray_driver import Settings
-    from wmrl_gym.execution.ray_worker import Order
+    from wmrl_gym.execution.ray.driver import Settings
+    from wmrl_gym.execution.ray.worker import Order
 
     if address == "auto" and ray.is_initialized():
         address = ray.get_runtime_context().gcs_address
@@ -390,6 +390,6 @@ def _wait_for_end(process: subprocess.Popen[bytes], seconds: float) -> None:
 
 def _environment_variables() -> dict[str, str]:
     """Those of this process, with which the other one finds this package."""
-    package_root = str(Path(__file__).resolve().parents[2])
+    package_root = str(Path(__file__).resolve().parents[3])
     paths = [package_root, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}

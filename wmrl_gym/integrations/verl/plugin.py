@@ -4,6 +4,6 @@ verl looks for it under the entry points "verl.plugins" whenever it is imported,
 DEBUG only; `check_verl` says what went wrong.
 """
 
-from wmrl_gym.integrations import verl_estimator, verl_reward, verl_trainer
+from wmrl_gym.integrations.verl import estimator, reward, trainer
 
-__all__ = ["verl_estimator", "verl_reward", "verl_trainer"]
+__all__ = ["estimator", "reward", "trainer"]

@@ -13,7 +13,7 @@ from transformers.trainer_callback import ExportableState, TrainerCallback
 
 from wmrl_gym.core import Stateful, WorldModel, WorldModelError
 from wmrl_gym.integrations.group_scoring import GroupScoring, StepAdvantages
-from wmrl_gym.integrations.trl_settings import refuse_settings, require_trl
+from wmrl_gym.integrations.trl.settings import refuse_settings, require_trl
 from wmrl_gym.proxy.anchoring import AnchorDraw
 from wmrl_gym.proxy.reward_proxy import RewardProxy
 

@@ -13,10 +13,10 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils import tensordict_utils
 from verl.workers.utils.padding import response_to_nested
 
-from wmrl_gym.integrations.verl_checkpoint import STATE_FILE, resume_folder
-from wmrl_gym.integrations.verl_reward import ANCHOR_FIELD
-from wmrl_gym.integrations.verl_rows import DrawnGroup, FailureWatch, RowScore, ScoredRows, score_rows
-from wmrl_gym.integrations.verl_settings import TRAINER_MODE, VerlConfigError, build_scoring, chosen_route
+from wmrl_gym.integrations.verl.checkpoint import STATE_FILE, resume_folder
+from wmrl_gym.integrations.verl.reward import ANCHOR_FIELD
+from wmrl_gym.integrations.verl.rows import DrawnGroup, FailureWatch, RowScore, ScoredRows, score_rows
+from wmrl_gym.integrations.verl.settings import TRAINER_MODE, VerlConfigError, build_scoring, chosen_route
 
 
 @register_trainer(TRAINER_MODE)

@@ -12,10 +12,10 @@ from typing import Any
 from verl.experimental.reward_loop.reward_manager import register
 from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
-from wmrl_gym.integrations.verl_proxy_actor import UNKNOWN_REWARD, proxy_actor
-from wmrl_gym.integrations.verl_rows import RowScore
-from wmrl_gym.integrations.verl_scorer import FinishedTrajectory
-from wmrl_gym.integrations.verl_settings import (
+from wmrl_gym.integrations.verl.proxy_actor import UNKNOWN_REWARD, proxy_actor
+from wmrl_gym.integrations.verl.rows import RowScore
+from wmrl_gym.integrations.verl.scorer import FinishedTrajectory
+from wmrl_gym.integrations.verl.settings import (
     REWARD_MANAGER,
     build_scorer,
     build_scoring,

@@ -1,4 +1,4 @@
-"""Whether verl has really loaded the proxy: ``python -m wmrl_gym.integrations.verl``."""
+"""Whether verl has really loaded the proxy: ``python -m wmrl_gym.integrations.verl.check``."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import os
 import sys
 from importlib.metadata import entry_points
 
-from wmrl_gym.integrations.verl_settings import ESTIMATOR, REWARD_MANAGER, TRAINER_MODE
+from wmrl_gym.integrations.verl.settings import ESTIMATOR, REWARD_MANAGER, TRAINER_MODE
 
 SUPPORTED = ((0, 9, 1), (0, 10))
 """From which version on, and below which."""
 PLUGIN_GROUP = "verl.plugins"
-PLUGIN_MODULE = "wmrl_gym.integrations.verl_plugin"
+PLUGIN_MODULE = "wmrl_gym.integrations.verl.plugin"
 INSTALL = (
     "  verl needs an environment of its own: `make verl-env` of a check-out makes one, and docs/verl.md says how to "
     "install both with pip."

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from wmrl_gym.integrations.group_scoring import GroupScoring
-from wmrl_gym.integrations.verl_rows import DrawnGroup, FailureWatch, RowScore, score_rows
-from wmrl_gym.integrations.verl_settings import CHECKPOINT_CALLBACK
+from wmrl_gym.integrations.verl.rows import DrawnGroup, FailureWatch, RowScore, score_rows
+from wmrl_gym.integrations.verl.settings import CHECKPOINT_CALLBACK
 
 ACTOR_NAME = "wmrl_proxy"
 """In the namespace of the Ray job, so that two trainings on one cluster never share a proxy."""

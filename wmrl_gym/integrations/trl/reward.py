@@ -7,7 +7,7 @@ from typing import Any
 
 from wmrl_gym.core import Executor, Outcome, Submission, WorldModel, fingerprint
 from wmrl_gym.integrations.group_scoring import GroupScoring
-from wmrl_gym.integrations.trl_scorer import Evaluation, Scores, TRLScorer
+from wmrl_gym.integrations.trl.scorer import Evaluation, Scores, TRLScorer
 from wmrl_gym.proxy.anchor_execution import AnchorExecutions
 from wmrl_gym.proxy.prediction import predict_batch
 from wmrl_gym.proxy.reward_proxy import RewardProxy

@@ -13,7 +13,7 @@ from typing import Any
 from wmrl_gym.core import ExpensiveRewardEnv, Outcome
 from wmrl_gym.execution.environment import surroundings_here
 from wmrl_gym.execution.faults import outcome_of, unknown_outcome
-from wmrl_gym.execution.ray_data import Package, unpack
+from wmrl_gym.execution.ray.data import Package, unpack
 
 
 @dataclasses.dataclass(frozen=True)

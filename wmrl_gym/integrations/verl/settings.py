@@ -14,7 +14,7 @@ NODE = "wmrl"
 TRAINER_MODE = "wmrl_sync"
 ESTIMATOR = "wmrl_grpo"
 REWARD_MANAGER = "wmrl"
-CHECKPOINT_CALLBACK = "wmrl_gym.integrations.verl_estimator.ProxyCheckpoint"
+CHECKPOINT_CALLBACK = "wmrl_gym.integrations.verl.estimator.ProxyCheckpoint"
 
 _REFUSED: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     (

@@ -4,7 +4,7 @@ Ray ends a process that has lost the cluster's head for a minute. That must not 
 the workers: it is told what to execute over a pipe, and answers with what came of it; when the pipe closes, it ends the
 workers and itself. What waits, and what is tried again, is decided by `RayExecutor` at the other end.
 
-Started as ``python -m wmrl_gym.execution.ray_driver <descriptor>``. Messages to it: first a `Settings`, then ``(number,
+Started as ``python -m wmrl_gym.execution.ray.driver <descriptor>``. Messages to it: first a `Settings`, then ``(number,
 pickled submission)``. Its answers: ``("workers", standing, wanted)``, ``("done", number, pickled outcome)``, ``("lost",
 number, reason)``, ``("returned", number)`` if no worker is free, ``("problem", reason)``, and ``("failed", reason)``
 before it gives up.
@@ -25,8 +25,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from wmrl_gym.core import DataFolder
-from wmrl_gym.execution.ray_data import Package, pack
-from wmrl_gym.execution.ray_worker import Answer, Worker
+from wmrl_gym.execution.ray.data import Package, pack
+from wmrl_gym.execution.ray.worker import Answer, Worker
 
 LOOK_SECONDS = 1.0
 """Between two looks at which machines there are; also the pause after a worker that did not come up."""

@@ -1,0 +1,1 @@
+"""Executions on the machines of a Ray cluster."""
