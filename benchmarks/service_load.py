@@ -1,4 +1,4 @@
-"""200 clients at once against `wmrl_gym`'s service on loopback: is any outcome lost or doubled, and how long does one wait?
+"""200 clients at once against the service on loopback: is any outcome lost or doubled, and how long does one wait?
 
     python benchmarks/service_load.py --clients 200 --requests 4000
 
