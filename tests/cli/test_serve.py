@@ -46,8 +46,8 @@ def served(root: Path, state: Path, *overrides: str) -> Iterator[tuple[subproces
 
 def test_real_scripts_are_predicted_executed_and_remembered(smoke_root: Path, tmp_path: Path) -> None:
     half = ("proxy.anchors.fraction=0.5",)
-    answers = [[SCRIPT, "no script", f"{SCRIPT}\n{g}"] for g in range(2)]
-    groups = [GroupAnswers(f"{g}:titanic", "titanic_survival", given) for g, given in enumerate(answers)]
+    answers = [SCRIPT, "no script", f"{SCRIPT}\n"]
+    groups = [GroupAnswers(f"{g}:titanic", "titanic_survival", answers) for g in range(2)]
     with served(smoke_root, tmp_path / "state", *half) as (process, url):
         with ProxyClient(url, TOKEN, deadline=120) as client:
             verdicts = [client.verify("titanic_survival", SCRIPT, group=f"{g}", member=0) for g in range(6)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ import httpx
 from tests.integrations.service_world import in_thread, make_service, scoring
 from wmrl_gym.integrations import GroupAnswers, ProxyClient
 from wmrl_gym.integrations.http.answers import Verdict
+from wmrl_gym.integrations.http.server import listen
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -134,3 +136,8 @@ def test_what_a_stop_cannot_wait_for_is_told_and_not_counted(tmp_path: Path) -> 
     assert 503 in codes and set(codes) <= {200, 503}
     kept = make_service(folder).book.scoring.proxy
     assert kept.state_dict()["counts"]["groups"] == codes.count(200)
+
+
+def test_answers_do_not_wait_for_a_full_packet() -> None:
+    with listen("127.0.0.1", 0, has_token=False) as listening:
+        assert listening.proto == socket.IPPROTO_TCP  # by this asyncio tells that TCP_NODELAY may be set

@@ -23,7 +23,7 @@ from verl.trainer.ppo.v1 import AgentLoopWorkerTQ, PPOTrainer, PPOTrainerSync, g
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from wmrl_gym.integrations import VerlPluginError, check_verl
-from wmrl_gym.integrations.verl.check import check
+from wmrl_gym.integrations.verl import check
 from wmrl_gym.integrations.verl.estimator import ProxyCheckpoint, wmrl_advantages
 from wmrl_gym.integrations.verl.reward import WMRLRewardManager
 from wmrl_gym.integrations.verl.settings import CHECKPOINT_CALLBACK

@@ -26,8 +26,9 @@ def listen(host: str, port: int, *, has_token: bool) -> socket.socket:
             "variable WMRL_SERVE_TOKEN or into a file that token_file names, or serve on 127.0.0.1"
         )
     try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        made = socket.socket(family, socket.SOCK_STREAM)
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        # With its protocol named, or asyncio leaves Nagle's algorithm on, and every answer waits 40 ms for its end.
+        made = socket.socket(family, kind, protocol)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind(address)
         made.listen(2048)
