@@ -51,7 +51,7 @@ def test_a_measure_that_the_domain_does_not_know_leaves_no_folder(
 ) -> None:
     """The score would be taken for it, and the report would carry a name that nothing was measured by."""
     folder = tmp_path / "folder"
-    assert main([*(word.format(folder) for word in words), setting, "tasks.held_out=[diabetes_progression]"]) == 2
+    assert main([*(word.format(folder) for word in words), setting, "tasks.held_out=[titanic_survival]"]) == 2
     message = capsys.readouterr().err
     where = setting.partition("=")[0]
     assert message.startswith(f"wmrl: '{where}' names 'percentil': MLEDojoEnv has no measure 'percentil'")
