@@ -76,7 +76,7 @@ def main() -> None:
     os.environ.setdefault("RAY_AUTH_MODE", "disabled")
     import ray
 
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=80 * 2**20)
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=80 * 2**20)
     play = partial(MLEDojoEnv, "titanic_survival", sandbox_start="warm")
     compare("a short script in a warm sandbox", play, script, options.rounds, options.count)
     compare("nothing", NothingEnv, lambda _, number: Submission("nothing", number), options.rounds, 10 * options.count)

@@ -247,7 +247,7 @@ def exists(name: str) -> bool:
             found: Any = importlib.import_module(".".join(parts[:length]))
         except ModuleNotFoundError as error:
             if not (error.name or "").startswith("wmrl_gym"):  # a trainer that is not installed: look at the source
-                return written(parts, length)
+                return written(parts)
             continue
         for part in parts[length:]:
             if not hasattr(found, part):
@@ -257,12 +257,11 @@ def exists(name: str) -> bool:
     return False
 
 
-def written(parts: list[str], length: int) -> bool:
-    """Whether a module's source defines a name."""
-    module = ROOT.joinpath(*parts[:length]).with_suffix(".py")
-    nodes = ast.walk(ast.parse(module.read_text()))
-    names = {node.name for node in nodes if isinstance(node, ast.ClassDef | ast.FunctionDef)}
-    return set(parts[length:]) <= names
+def written(parts: list[str]) -> bool:
+    """Whether the source of a module defines a name."""
+    length = max(n for n in range(1, len(parts)) if ROOT.joinpath(*parts[:n]).with_suffix(".py").is_file())
+    nodes = ast.walk(ast.parse(ROOT.joinpath(*parts[:length]).with_suffix(".py").read_text()))
+    return set(parts[length:]) <= {n.name for n in nodes if isinstance(n, ast.ClassDef | ast.FunctionDef)}
 
 
 def test_every_setting_has_a_meaning(monkeypatch: pytest.MonkeyPatch) -> None:

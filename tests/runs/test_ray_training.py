@@ -30,6 +30,7 @@ def ledger(runs: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.slow
 @pytest.mark.alone
+@pytest.mark.timeout(600)
 def test_a_machine_that_dies_in_mid_run_changes_nothing_in_the_ledger(smoke_data: None, tmp_path: Path) -> None:
     pytest.importorskip("ray")
     words = ["train", "experiment=quickstart", *SMALL]
