@@ -21,7 +21,7 @@ from wmrl_gym.policies import vllm_handover
 from wmrl_gym.policies.causal_lm import CausalLMPolicy
 from wmrl_gym.policies.causal_lm_loading import add_lora
 from wmrl_gym.policies.vllm_handover import FolderHandover, MemoryHandover, Weights, handover_for
-from wmrl_gym.policies.vllm_rollout import VLLMPolicy
+from wmrl_gym.policies.vllm_rollout import VLLMPolicy, keeps_its_own_head
 
 needs_vllm = pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vLLM is not installed here")
 JUDGE = [Prompt((Message("user", "is this good?"),))]
@@ -263,3 +263,9 @@ class TestRealEngine:
         assert policy.pushes > pushed
         with pytest.raises(ValueError, match="must not change with the agent"):
             judge.generate(JUDGE, sampling)
+
+
+def test_a_tied_output_layer_is_refused_where_vllm_keeps_its_own(tokenizer: Any) -> None:
+    tied, untied = (tiny_model(tokenizer, tie_word_embeddings=flag).config for flag in (True, False))
+    assert keeps_its_own_head("cpu", tied)
+    assert not keeps_its_own_head("cpu", untied) and not keeps_its_own_head("cuda", tied)
