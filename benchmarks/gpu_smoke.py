@@ -73,9 +73,9 @@ def new_model(setup: Setup) -> Any:
 
     torch.manual_seed(0)
     config = AutoConfig.for_model(
-        # vLLM on a CPU does not take a tied output layer anew, and is refused (docs/engines.md).
-        "qwen2", tie_word_embeddings=setup.device != "cpu", max_position_embeddings=4096, eos_token_id=1, bos_token_id=None,
-        **SHAPES[setup.size],
+        # vLLM on a CPU does not take a tied output layer anew, and is refused.
+        "qwen2", tie_word_embeddings=setup.device != "cpu", max_position_embeddings=4096, eos_token_id=1,
+        bos_token_id=None, **SHAPES[setup.size],
     )  # fmt: skip
     return AutoModelForCausalLM.from_config(config, dtype=torch.float32)
 

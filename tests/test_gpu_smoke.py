@@ -20,4 +20,5 @@ def test_the_checks_of_a_gpu_run_on_a_processor(tmp_path: Path) -> None:
     written = [path for path in tmp_path.iterdir() if path.suffix == ".json"]
     results = json.loads(written[0].read_text())["results"]
     passed = {result["check"] for result in results if result["passed"]}
-    assert {"bfloat16 computing, float32 weights", "log-probabilities by parts", "adapter"} <= passed and not [r for r in results if r["passed"] is False], results
+    wanted = {"bfloat16 computing, float32 weights", "log-probabilities by parts", "adapter"}
+    assert wanted <= passed and not [result for result in results if result["passed"] is False], results
