@@ -245,11 +245,12 @@ def exists(name: str) -> bool:
         try:
             found: Any = importlib.import_module(".".join(parts[:length]))
         except ModuleNotFoundError as error:
-            if str(error.name).startswith("wmrl_gym"):
+            # Where it needs what is not installed here, its source says what is in it.
+            source = ROOT.joinpath(*parts[:length]).with_suffix(".py")
+            if str(error.name).startswith("wmrl_gym") or not source.is_file():
                 continue
-            # It needs what is not installed here: its source says what is in it.
-            source = ROOT.joinpath(*parts[:length]).with_suffix(".py").read_text(encoding="utf-8")
-            return re.search(rf"^(?:class|def) {parts[length]}\b", source, re.MULTILINE) is not None
+            pattern = rf"^(?:class|def) {parts[length]}\b" if length < len(parts) else ""
+            return re.search(pattern, source.read_text(encoding="utf-8"), re.MULTILINE) is not None
         for part in parts[length:]:
             if not hasattr(found, part):
                 return False

@@ -122,7 +122,7 @@ def start_proxy_actor(scoring: GroupScoring, state_file: Path | None = None) -> 
     if state_file is not None:
         scoring.restore(state_file)
     try:
-        actor = ray.remote(ProxyState).options(name=ACTOR_NAME, num_cpus=0).remote(scoring)
+        actor: Any = ray.remote(ProxyState).options(name=ACTOR_NAME, num_cpus=0).remote(scoring)
         ray.get(actor.metrics.remote())  # so that the name is known to all when this returns
     except ValueError as error:
         raise RuntimeError(
