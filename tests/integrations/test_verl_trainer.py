@@ -34,8 +34,8 @@ from wmrl_gym.integrations.verl.settings import build_scoring
 N_PROMPTS, N_SESSIONS, N_STEPS = 6, 4, 4
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_AUTH_MODE", "disabled")
         config = composed(Path("unused"))
@@ -44,7 +44,7 @@ def cluster() -> Iterator[Any]:
             config.transfer_queue.enable = True
             config.transfer_queue.backend.SimpleStorage.num_data_storage_units = 1  # each asks for a CPU
             tq.init(config.transfer_queue)
-            yield config
+            yield
             tq.close()
         finally:
             ray.shutdown()
@@ -194,7 +194,7 @@ def expected_step(scoring: GroupScoring, step: int, lost: set[int]) -> dict[str,
     return dict(zip(names, [a for row in done.advantages for a in row], strict=True))
 
 
-def test_advantages_are_those_of_the_proxy_by_row_keys(cluster: Any, tmp_path: Path) -> None:
+def test_advantages_are_those_of_the_proxy_by_row_keys(tmp_path: Path) -> None:
     config = composed(tmp_path)
     trainer, scoring = make_trainer(config), build_scoring(config)
     assert trainer.trainer_mode == "sync" and type(trainer.replay_buffer).__name__ == "ReplayBuffer"
@@ -219,7 +219,7 @@ def test_advantages_are_those_of_the_proxy_by_row_keys(cluster: Any, tmp_path: P
     assert trainer.scoring.state_dict() == scoring.state_dict()
 
 
-def test_a_resumed_trainer_goes_on_as_if_nothing_had_happened(cluster: Any, tmp_path: Path) -> None:
+def test_a_resumed_trainer_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
     config = composed(tmp_path / "whole")
     trainer = make_trainer(config)
     whole = [play_step(trainer) for _ in range(N_STEPS)]
@@ -234,7 +234,7 @@ def test_a_resumed_trainer_goes_on_as_if_nothing_had_happened(cluster: Any, tmp_
     assert second.scoring.state_dict() == trainer.scoring.state_dict()
 
 
-def test_resuming_without_the_state_or_with_another_proxy_is_refused(cluster: Any, tmp_path: Path) -> None:
+def test_resuming_without_the_state_or_with_another_proxy_is_refused(tmp_path: Path) -> None:
     trainer = make_trainer(composed(tmp_path))
     trainer.global_steps = 3
     trainer._save_checkpoint()
@@ -250,7 +250,7 @@ def test_resuming_without_the_state_or_with_another_proxy_is_refused(cluster: An
     make_trainer(composed(tmp_path, trainer__resume_mode="disable"))._load_checkpoint()
 
 
-def test_a_batch_that_this_trainer_did_not_draw_is_refused_and_teaches_nothing(cluster: Any, tmp_path: Path) -> None:
+def test_a_batch_that_this_trainer_did_not_draw_is_refused_and_teaches_nothing(tmp_path: Path) -> None:
     trainer = make_trainer(composed(tmp_path))
     trainer.global_steps = 1
     trainer.prepare_step()
@@ -267,14 +267,14 @@ def test_a_batch_that_this_trainer_did_not_draw_is_refused_and_teaches_nothing(c
     tq.kv_clear(batch.keys, "train")
 
 
-def test_a_dead_scorer_stops_the_training(cluster: Any, tmp_path: Path) -> None:
+def test_a_dead_scorer_stops_the_training(tmp_path: Path) -> None:
     target = "tests.integrations.verl_world.make_raising_scorer"
     trainer = make_trainer(composed(tmp_path, **{"wmrl.scorer._target_": target}))
     with pytest.raises(RuntimeError, match="the world model is down"):
         play_step(trainer)
 
 
-def test_min_per_step_holds_in_the_drawn_batch(cluster: Any, tmp_path: Path) -> None:
+def test_min_per_step_holds_in_the_drawn_batch(tmp_path: Path) -> None:
     config = composed(tmp_path)
     config.wmrl.proxy.anchors = {"_target_": "wmrl_gym.proxy.RandomAnchors", "fraction": 0.01, "min_per_step": 2}
     trainer = make_trainer(config)
