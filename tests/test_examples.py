@@ -44,6 +44,7 @@ def test_training_from_python_is_short_and_does_what_the_command_does(smoke_root
     assert len(list(tmp_path.glob("smoke-*/after.json"))) == 1
 
 
+@pytest.mark.slow
 def test_the_nano_agent_trains_inside_trl(smoke_root: Path, tmp_path: Path) -> None:
     output = run_trl_example("trl_grpo.py", smoke_root, tmp_path, "1")
     assert [step for step, _, _ in output] == ["1"]

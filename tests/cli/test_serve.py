@@ -44,6 +44,7 @@ def served(root: Path, state: Path, *overrides: str) -> Iterator[tuple[subproces
         process.communicate(timeout=60)
 
 
+@pytest.mark.slow
 def test_real_scripts_are_predicted_executed_and_remembered(smoke_root: Path, tmp_path: Path) -> None:
     half = ("proxy.anchors.fraction=0.5",)
     answers = [SCRIPT, "no script", f"{SCRIPT}\n"]

@@ -111,6 +111,7 @@ def test_faults_inside_execute_are_unknown_and_never_tried_again(make: Make, jou
     local.close()
 
 
+@pytest.mark.slow
 def test_what_kills_every_worker_is_unknown_in_the_end_and_the_rest_goes_on(make: Make, journal: Path) -> None:
     executor = make(retries=1)
     deadly, fine = executor.submit(order("deadly", "exit")), [executor.submit(order(f"fine{i}")) for i in range(4)]
@@ -167,6 +168,7 @@ def test_close_cancels_what_waits_and_leaves_no_sandbox(make: Make, smoke_root: 
         executor.submit(order("late"))
 
 
+@pytest.mark.slow
 def test_a_killed_machine_loses_nothing_and_a_joining_one_gets_work(
     cluster: Machines, make: Make, journal: Path
 ) -> None:
@@ -186,6 +188,7 @@ def test_a_killed_machine_loses_nothing_and_a_joining_one_gets_work(
     pytest.fail("the machine that joined was given nothing")
 
 
+@pytest.mark.slow
 def test_data_come_to_each_machine_once(cluster: Machines, make: Make, tmp_path: Path) -> None:
     folder = tmp_path / "data"
     (folder / "task").mkdir(parents=True)
@@ -244,6 +247,7 @@ def test_missing_data_that_cannot_be_brought_and_a_machine_that_cannot_execute_a
         cluster.kill(node)
 
 
+@pytest.mark.slow
 def test_no_cluster_and_no_room_are_told_and_nothing_hangs(cluster: Machines, make: Make) -> None:
     with pytest.raises(ExecutorError, match=r"no machine of the cluster has room for a worker, which takes CPU 64"):
         make(num_cpus=64, start_timeout=3.0)
