@@ -35,6 +35,7 @@ def test_new_domain_takes_thirty_lines_of_code_and_is_trained_on(smoke_root: Pat
     assert all(0 < float(reward) <= 1 for _, reward in rewards)
 
 
+@pytest.mark.slow
 def test_training_from_python_is_short_and_does_what_the_command_does(smoke_root: Path, tmp_path: Path) -> None:
     source = (ROOT / "examples" / "train_from_python.py").read_text()
     assert len([line for line in source.rpartition('"""')[2].splitlines() if line.strip()]) <= 25

@@ -72,6 +72,7 @@ def records(directory: Path) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.slow
 def test_killed_at_a_random_moment_a_run_gives_the_same_metrics_to_the_last_digit(tmp_path: Path) -> None:
     alone, killed = tmp_path / "alone", tmp_path / "killed"
     alone.mkdir()

@@ -52,6 +52,7 @@ def test_execution_alone_learns() -> None:
     assert run.policy.expected_truth() > before + 0.3
 
 
+@pytest.mark.slow
 def test_anchors_repair_a_world_model_that_is_gamed() -> None:
     alone = trainer(TableWorldModel(GAMED), RewardProxy(RandomAnchors(0.0, 0)))
     alone.train()
@@ -190,6 +191,7 @@ def test_one_update_per_step_unless_asked_for_more(epochs: int, minibatch: int |
     assert run.policy.expected_truth() > before
 
 
+@pytest.mark.slow
 def test_the_reference_stays_where_it_was_and_pulls_back() -> None:
     def moved(coefficient: float) -> float:
         run = trainer(TableWorldModel(TRUTH), steps=20)

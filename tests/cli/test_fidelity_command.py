@@ -61,6 +61,7 @@ def test_corpus_holds_different_scripts_of_every_author_with_what_came_of_them(d
     assert not drawn.with_name(drawn.name + ".part").exists()
 
 
+@pytest.mark.slow
 def test_interrupted_corpus_goes_on_with_the_same_scripts(
     smoke_data: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

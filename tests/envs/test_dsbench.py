@@ -230,6 +230,7 @@ def test_74_tasks_in_four_categories() -> None:
     assert category("Mean Squared Log Error") == "regression" and category("MAP@{K}") == "other"
 
 
+@pytest.mark.slow
 def test_evaluate_command_reports_the_relative_gap(root: Path, tmp_path: Path) -> None:
     overrides = ["env=dsbench", f"env.data_root={root}", "tasks.held_out=[diabetes-progress,wine-kinds]"]
     overrides += [

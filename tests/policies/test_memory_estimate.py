@@ -72,6 +72,7 @@ def test_lengths_that_make_no_sense_are_refused() -> None:
         estimate_memory(tiny("llama", 512).config, episode_tokens=20, **SHORT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["as it is", "gradient checkpointing"])
 def test_a_measured_update_stays_within_twice_what_was_foretold(way: str) -> None:
     command = [sys.executable, "benchmarks/causal_lm_memory.py", "--cell", "nano", way]

@@ -213,6 +213,7 @@ def test_killed_conversion_leaves_nothing_that_is_taken_for_the_model(tmp_path: 
     assert not list(folder.parent.glob("*.unfinished"))
 
 
+@pytest.mark.slow
 def test_processes_that_convert_at_once_convert_once(tmp_path: Path) -> None:
     log = tmp_path / "log"
     processes = [converting(log, 1.0) for _ in range(3)]

@@ -26,6 +26,7 @@ class Told:
         self.steps.append(step)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("smoke_data")
 def test_a_run_trains_part_by_part_in_any_thread_and_its_agent_plays_as_it_was_measured(tmp_path: Path) -> None:
     told = Told()

@@ -107,6 +107,7 @@ def test_a_pool_closed_while_a_process_begins_starts_none(
     assert not pool._threads[0].is_alive() and not pool.process_ids
 
 
+@pytest.mark.slow
 def test_a_process_that_stops_in_the_middle_of_its_answer_is_replaced(
     settled_free_job: Job, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -129,6 +130,7 @@ def settled_free_job() -> Job:
     return Job(SOUP_AND_SAUCE, random_actions(1)[0], random_actions(1))
 
 
+@pytest.mark.slow
 @pytest.mark.sim
 def test_a_hanging_process_is_replaced_and_the_result_is_the_same(
     pool: SimulatorPool, settled: JobResult, monkeypatch: pytest.MonkeyPatch
