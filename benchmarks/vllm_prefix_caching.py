@@ -2,7 +2,7 @@
 
 The static checker's eight questions about a script begin alike. This counts how many tokens of prompts vLLM really
 reads, with its prefix cache and without, on SmolLM2 and a few saved solutions (`make_solutions.py`); counts, unlike
-seconds, do not depend on the machine.
+seconds, do not depend on the machine. It also needs the packages that hold the competitions' data.
 """
 
 from __future__ import annotations
