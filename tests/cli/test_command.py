@@ -69,6 +69,7 @@ def test_resume_takes_a_run_and_nothing_else(tmp_path: Path, capsys: pytest.Capt
     assert code == 2 and "is not a run directory" in errors
 
 
+@pytest.mark.slow
 def test_doctor_says_what_works(capsys: pytest.CaptureFixture[str]) -> None:
     code, report, _ = run("doctor", capsys=capsys)
     assert code in (0, 2)

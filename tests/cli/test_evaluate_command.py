@@ -83,6 +83,7 @@ def test_training_competitions_need_not_be_there(checkpoint: Path, smoke_data: N
               "env.max_turns=1", "evaluation.samples=1", TASK)  # fmt: skip
 
 
+@pytest.mark.slow
 def test_baselines_pass_through_the_same_evaluation(smoke_data: None, tmp_path: Path) -> None:
     data = evaluated(tmp_path / "random", "policy=random_pipelines", "evaluation.samples=3", "evaluation.k=2", TASK)
     assert data["executions"] == 6 and data["summary"]["k"] == 2

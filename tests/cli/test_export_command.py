@@ -13,6 +13,8 @@ from wmrl_gym.reporting.card_results import card_results
 from wmrl_gym.reporting.evaluation_tables import evaluation_tables
 from wmrl_gym.runs import TrainingRun
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def run(smoke_root: Path, tmp_path_factory: pytest.TempPathFactory) -> TrainingRun:

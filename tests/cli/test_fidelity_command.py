@@ -17,6 +17,8 @@ from wmrl_gym.configs.validation import ConfigError
 from wmrl_gym.corpus.file import Corpus, Record, read_corpus, write_corpus
 from wmrl_gym.runs.records.run_directory import locked
 
+pytestmark = pytest.mark.slow
+
 TASKS = ("tasks.train=[diabetes_progression]", "tasks.held_out=[titanic_survival]")
 COUNT = 24
 

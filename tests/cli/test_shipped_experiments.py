@@ -49,10 +49,8 @@ def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("experiment", "steps"),
-    [("mledojo_qwen35_4b", 3), pytest.param("mledojo_qwen35_9b", 1, marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("experiment", "steps"), [("mledojo_qwen35_4b", 3), ("mledojo_qwen35_9b", 1)])
 def test_it_trains_with_its_own_precision(
     experiment: str, steps: int, backbone: Path, smoke_root: Path, tmp_path: Path
 ) -> None:

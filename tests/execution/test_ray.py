@@ -27,7 +27,7 @@ from wmrl_gym.envs.mle_dojo.env import MLEDojoEnv
 from wmrl_gym.execution.local import LocalExecutor
 from wmrl_gym.execution.ray.executor import RayExecutor
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.slow]
 
 BASELINE = """
 import os, pandas as pd
@@ -111,7 +111,6 @@ def test_faults_inside_execute_are_unknown_and_never_tried_again(make: Make, jou
     local.close()
 
 
-@pytest.mark.slow
 def test_what_kills_every_worker_is_unknown_in_the_end_and_the_rest_goes_on(make: Make, journal: Path) -> None:
     executor = make(retries=1)
     deadly, fine = executor.submit(order("deadly", "exit")), [executor.submit(order(f"fine{i}")) for i in range(4)]
@@ -168,7 +167,6 @@ def test_close_cancels_what_waits_and_leaves_no_sandbox(make: Make, smoke_root: 
         executor.submit(order("late"))
 
 
-@pytest.mark.slow
 def test_a_killed_machine_loses_nothing_and_a_joining_one_gets_work(
     cluster: Machines, make: Make, journal: Path
 ) -> None:
@@ -188,7 +186,6 @@ def test_a_killed_machine_loses_nothing_and_a_joining_one_gets_work(
     pytest.fail("the machine that joined was given nothing")
 
 
-@pytest.mark.slow
 def test_data_come_to_each_machine_once(cluster: Machines, make: Make, tmp_path: Path) -> None:
     folder = tmp_path / "data"
     (folder / "task").mkdir(parents=True)
@@ -228,7 +225,6 @@ class _Elsewhere:
         return self.make_environment(**arguments) if not arguments else FileEnv(**arguments)
 
 
-@pytest.mark.slow
 def test_missing_data_that_cannot_be_brought_and_a_machine_that_cannot_execute_are_refused(
     cluster: Machines, make: Make, tmp_path: Path
 ) -> None:
@@ -247,7 +243,6 @@ def test_missing_data_that_cannot_be_brought_and_a_machine_that_cannot_execute_a
         cluster.kill(node)
 
 
-@pytest.mark.slow
 def test_no_cluster_and_no_room_are_told_and_nothing_hangs(cluster: Machines, make: Make) -> None:
     with pytest.raises(ExecutorError, match=r"no machine of the cluster has room for a worker, which takes CPU 64"):
         make(num_cpus=64, start_timeout=3.0)
@@ -266,7 +261,6 @@ def test_an_environment_that_executes_only_where_it_plays_is_refused() -> None:
         RayExecutor(lambda: HereEnv(os.devnull))
 
 
-@pytest.mark.slow
 def test_a_lost_head_leaves_what_came_and_makes_the_rest_unknown(
     journal: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

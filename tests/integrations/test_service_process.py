@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.integrations.service_world import in_thread, make_service, scoring
 from wmrl_gym.integrations import GroupAnswers, ProxyClient
@@ -50,6 +51,7 @@ def wait_for_depth(url: str, depth: int) -> None:
             time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_it_keeps_what_it_answered_and_goes_on(tmp_path: Path) -> None:
     answered: dict[int, Verdict] = {}
     folder = tmp_path / "killed"
@@ -106,6 +108,7 @@ def test_killed_in_mid_step_it_scores_the_step_as_if_nothing_had_been(tmp_path: 
         assert [*killed, client.score(1, groups)] == whole
 
 
+@pytest.mark.slow
 def test_a_stop_finishes_what_runs(tmp_path: Path) -> None:
     with process(tmp_path / "state") as (service, url), ProxyClient(url, deadline=30) as client:
         words = [f"slow{number}" for number in range(12)]

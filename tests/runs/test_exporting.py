@@ -355,6 +355,7 @@ def test_a_robots_policy_is_written_as_its_own_loader_reads_it(tmp_path: Path) -
         export(run.path, tmp_path / "other", merge=False)
 
 
+@pytest.mark.slow
 def test_a_kill_leaves_nothing_under_the_name_and_the_next_export_clears_up(
     trained: TrainingRun, tmp_path: Path
 ) -> None:

@@ -27,6 +27,7 @@ def assert_same(one: JobResult, other: JobResult) -> None:
     assert one.predicates == other.predicates
 
 
+@pytest.mark.slow
 def test_interleaved_episodes_equal_uninterrupted_ones(pool: SimulatorPool, settled: JobResult) -> None:
     plans = [random_actions(24, seed) for seed in range(3)]
     alone = [play(pool, settled.snapshot, plan) for plan in plans]

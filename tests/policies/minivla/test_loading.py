@@ -48,6 +48,7 @@ def test_a_saved_policy_acts_the_same(make_observations: Make, tmp_path: Path) -
     assert "language.lm_head.weight" not in load_names(tmp_path)
 
 
+@pytest.mark.slow
 def test_loading_says_nothing(tmp_path: Path) -> None:
     tiny_minivla(image_size=28, width=64, layers=1).save_pretrained(tmp_path)
     script = f"from wmrl_gym.policies.minivla import load_minivla; load_minivla({str(tmp_path)!r})"

@@ -13,6 +13,7 @@ from wmrl_gym.runs import TrainingRun, capacity_of_run, simulate
 SHORT = ["experiment=smoke", "evaluation.samples=1", "threads=1", "logger.tensorboard=false"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("smoke_data")
 def test_the_simulation_repeats_the_run_and_answers_what_if(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
