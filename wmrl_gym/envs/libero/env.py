@@ -77,6 +77,8 @@ class LIBEROLongEnv(ExpensiveRewardEnv[Observation, NDArray[np.float32]]):
         workers: simulator processes, shared by all environments with the same settings; about 2 GB of memory each.
         timeout: seconds after which a simulator that does not answer is replaced.
         tasks_per_worker: simulators a process keeps loaded.
+        ray: to simulate on the machines of a Ray cluster: settings of `RayExecutor` by name, for example
+            ``{"address": "auto"}``; then `workers` are over all machines. None: here.
         render_mode: "rgb_array" to get the newest image from `render`.
 
     Raises:
@@ -110,10 +112,12 @@ class LIBEROLongEnv(ExpensiveRewardEnv[Observation, NDArray[np.float32]]):
         workers: int = 2,
         timeout: float = 120.0,
         tasks_per_worker: int = 2,
+        ray: Mapping[str, Any] | None = None,
         render_mode: str | None = None,
     ) -> None:
         """Check the settings; simulators begin with the first reset."""
         _check_settings(chunk, horizon, settle_steps, cameras, image_size, orientation, score, render_mode)
+        sharing.check_ray(ray)
         self.versions = installed_versions()
         self.suite, self.chunk, self.horizon, self.settle_steps = suite, chunk, horizon, settle_steps
         self.view = View(tuple(cameras), image_size, orientation)
@@ -128,7 +132,7 @@ class LIBEROLongEnv(ExpensiveRewardEnv[Observation, NDArray[np.float32]]):
         self.init_states = None if init_states is None else [int(index) for index in init_states]
         self.observation_space = _observation_space(self.view)
         self.action_space = Box(-1.0, 1.0, (7,) if chunk is None else (chunk, 7), np.float32)
-        self._pool_settings = (workers, timeout, tasks_per_worker)
+        self._pool_settings = (workers, timeout, tasks_per_worker, ray)
         self._simulators: sharing.Simulators | None = None
         self._episode: Episode | None = None
 

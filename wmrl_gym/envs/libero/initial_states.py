@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmrl_gym.core import fingerprint
-from wmrl_gym.envs.libero.jobs import WAIT, Job, JobResult, View
-from wmrl_gym.envs.libero.pool import SimulatorPool
+from wmrl_gym.envs.libero.jobs import WAIT, Job, JobResult, Simulates, View
 from wmrl_gym.envs.libero.tasks import TaskReference, given_initial_states
 
 GIVEN = "given"
@@ -91,7 +90,7 @@ class SettledStates:
         capacity: how many are remembered, the latest used.
     """
 
-    def __init__(self, pool: SimulatorPool, capacity: int = 256) -> None:
+    def __init__(self, pool: Simulates, capacity: int = 256) -> None:
         self._pool = pool
         self._capacity = capacity
         self._futures: OrderedDict[tuple[Any, ...], Future[JobResult]] = OrderedDict()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Literal
+from concurrent.futures import Future
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,3 +97,15 @@ class JobResult:
     def goal_progress(self) -> float:
         """Share of the goal's predicates that hold."""
         return sum(self.predicates) / len(self.predicates)
+
+
+class Simulates(Protocol):
+    """Simulators, wherever they are."""
+
+    def submit(self, job: Job) -> Future[JobResult]:
+        """Queue a job. Its future raises `SimulatorError` if it failed for good."""
+        ...
+
+    def close(self) -> None:
+        """Stop them; what waits fails or is cancelled."""
+        ...

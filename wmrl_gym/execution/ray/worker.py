@@ -39,7 +39,7 @@ class Order:
             if not environment.executes_anywhere:
                 raise ValueError(
                     f"what {type(environment).__name__} executes is known only in the process that played it\n"
-                    "  choose execution=local."
+                    "  choose execution=local; docs/ray.md says what else of it can run on a cluster."
                 )
             folders = environment.data_folders()
             digests, key = environment.data_digests(), environment.environment_key
