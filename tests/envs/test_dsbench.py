@@ -250,3 +250,9 @@ def test_evaluate_command_reports_the_relative_gap(root: Path, tmp_path: Path) -
 def test_training_on_it_is_refused_unless_tasks_are_named(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "env=dsbench", f"env.data_root={root}"]) == 2
     assert "no training tasks" in capsys.readouterr().err
+
+
+def test_without_a_name_all_tasks_that_are_there_are_played(root: Path, tmp_path: Path) -> None:
+    assert {"wine-kinds", "diabetes-progress"} <= set(DSBenchEnv(data_root=root, score="relative_gap").competitions)
+    with pytest.raises(CompetitionError, match="no task of DSBench lies in"):
+        DSBenchEnv(data_root=tmp_path)

@@ -217,9 +217,40 @@ def test_settings_may_come_as_plain_mappings(data_root: Path) -> None:
     assert env.runner.sandbox_limits.wall_seconds == 3.0  # type: ignore[attr-defined]
 
 
-def test_a_competition_has_to_be_named(data_root: Path) -> None:
+def test_without_a_name_all_that_are_prepared_are_played(data_root: Path) -> None:
+    env = MLEDojoEnv(data_root=data_root, runner=Scripted(0.5))
+    assert sorted(env.competitions) == sorted(folder.name for folder in data_root.iterdir())
+    drawn = {env.reset(seed=seed)[1]["competition"] for seed in range(20)}
+    assert len(drawn) > 1 and drawn <= set(env.competitions)
+    assert env.reset(seed=3)[1] == env.reset(seed=3)[1]
+
+
+def test_with_none_prepared_the_bundled_ones_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from wmrl_gym.envs.mle_dojo import catalogue
+
+    few = {name: catalogue.CATALOGUE[name] for name in ("diabetes_progression", "breast_cancer_diagnosis")}
+    monkeypatch.setattr(catalogue, "CATALOGUE", few)
+    monkeypatch.setenv("WMRL_DATA_ROOT", str(tmp_path / "new"))
+    env = gym.make("wmrl/MLEDojo-v0")
+    assert sorted(env.unwrapped.competitions) == sorted(few)  # type: ignore[attr-defined]
+    assert "writes 2 bundled competitions" in capsys.readouterr().err
+    observation, info = env.reset(seed=0)
+    assert observation and info["competition"] in few
+    gym.make("wmrl/MLEDojo-v0")
+    assert capsys.readouterr().err == "", "they are there now"
+
+
+def test_where_nothing_can_be_played_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CompetitionError, match=r"none is prepared in .*\n.*wmrl competitions prepare"):
+        MLEDojoEnv(data_root=tmp_path)
     with pytest.raises(CompetitionError, match="no competition is named"):
-        MLEDojoEnv(data_root=data_root)
+        MLEDojoEnv([], tmp_path)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("WMRL_DATA_ROOT", str(tmp_path / "file" / "below"))
+    with pytest.raises(CompetitionError, match=r"cannot be written .*\n.*WMRL_DATA_ROOT"):
+        MLEDojoEnv()
 
 
 def test_an_environment_travels_to_another_process(data_root: Path) -> None:
@@ -227,3 +258,17 @@ def test_an_environment_travels_to_another_process(data_root: Path) -> None:
     observation, _ = env.reset(seed=0)
     twin = pickle.loads(pickle.dumps(env))
     assert twin.reset(seed=0)[0] == observation
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_several_at_once_say_what_one_says_also_in_processes_of_their_own(data_root: Path, mode: str) -> None:
+    env = gym.make_vec("wmrl/MLEDojo-v0", num_envs=2, vectorization_mode=mode, data_root=str(data_root), max_turns=2)
+    try:
+        observations, infos = env.reset(seed=0)
+        single = [MLEDojoEnv(data_root=data_root, max_turns=2).reset(seed=seed) for seed in (0, 1)]
+        assert tuple(observations) == tuple(observation for observation, _ in single)
+        assert list(infos["competition"]) == [info["competition"] for _, info in single]
+        observations, rewards, *_ = env.step((REQUEST, "no code: \U0001f600"))
+        assert "train.csv" in observations[0] and list(rewards) == [0.0, 0.0]
+    finally:
+        env.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import pickle
 
@@ -56,3 +57,19 @@ def test_vector_environments_can_batch_it() -> None:
 def test_a_mask_is_refused_rather_than_ignored() -> None:
     with pytest.raises(ValueError, match="no fixed alphabet"):
         UnicodeText(3).sample(mask=(2, None))
+
+
+def test_texts_go_through_shared_memory_whole() -> None:
+    from gymnasium.vector.utils import create_shared_memory, read_from_shared_memory, write_to_shared_memory
+
+    space = UnicodeText(8)
+    texts = ("", "häß\U0001f600", "\ud800 8 long!"[:8])
+    shared = create_shared_memory(space, n=3)
+    live = read_from_shared_memory(space, shared, 3)
+    assert tuple(live) == ("", "", "")
+    for index, text in enumerate(("12345678", *texts[1:])):
+        write_to_shared_memory(space, index, text, shared)
+    write_to_shared_memory(space, 0, texts[0], shared)
+    assert tuple(live) == copy.deepcopy(live) == texts and live[1:] == texts[1:] and live[-1] == texts[-1]
+    with pytest.raises(ValueError, match="9 characters"):
+        write_to_shared_memory(space, 1, "123456789", shared)

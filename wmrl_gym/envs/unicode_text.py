@@ -5,10 +5,14 @@ Gymnasium's own `Text` space needs its whole alphabet listed, and Unicode's is t
 
 from __future__ import annotations
 
+import multiprocessing
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Space
+from gymnasium.vector.utils import create_shared_memory, read_from_shared_memory, write_to_shared_memory
+from numpy.typing import NDArray
 
 MAX_SAMPLED_LENGTH = 200
 
@@ -76,3 +80,49 @@ class UnicodeText(Space[str]):
     def __eq__(self, other: object) -> bool:
         """Equal if of the same length limit; the state of the sampling does not matter."""
         return isinstance(other, UnicodeText) and self.max_length == other.max_length
+
+
+# How vector environments in several processes hand over texts (vectorization_mode="async" of `gym.make_vec`): each has
+# a row of 32-bit numbers, its text's length and then the code points.
+
+
+@create_shared_memory.register(UnicodeText)
+def _create(space: UnicodeText, n: int = 1, ctx: Any = multiprocessing) -> Any:
+    return ctx.Array("I", n * (1 + space.max_length))
+
+
+@read_from_shared_memory.register(UnicodeText)
+def _read(space: UnicodeText, shared_memory: Any, n: int = 1) -> Sequence[str]:
+    return _SharedTexts(_rows(space, shared_memory)[:n])
+
+
+@write_to_shared_memory.register(UnicodeText)
+def _write(space: UnicodeText, index: int, value: str, shared_memory: Any) -> None:
+    if value not in space:
+        raise ValueError(f"a text of {len(value)} characters is not in {space}")
+    row = _rows(space, shared_memory)[index]
+    row[0] = len(value)
+    row[1 : 1 + len(value)] = np.frombuffer(value.encode("utf-32-le", "surrogatepass"), "<u4")
+
+
+def _rows(space: UnicodeText, shared_memory: Any) -> NDArray[np.uint32]:
+    return np.frombuffer(shared_memory.get_obj(), "<u4").reshape(-1, 1 + space.max_length)
+
+
+class _SharedTexts(Sequence[str]):
+    """The texts as they are now: Gymnasium reads the memory once, and hands out copies of what it got."""
+
+    def __init__(self, rows: NDArray[np.uint32]) -> None:
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return tuple(self)[index]
+        row = self._rows[index]
+        return row[1 : 1 + row[0]].tobytes().decode("utf-32-le", "surrogatepass")
+
+    def __deepcopy__(self, memo: Any) -> tuple[str, ...]:
+        return tuple(self)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from wmrl_gym.core import DataFolder, Measure
 from wmrl_gym.envs.dsbench.task import DSBenchTask, default_data_root, shared_task, task_parts
-from wmrl_gym.envs.mle_dojo.competition import Competition
+from wmrl_gym.envs.mle_dojo.competition import Competition, CompetitionError
 from wmrl_gym.envs.mle_dojo.env import MLEDojoEnv
 from wmrl_gym.envs.mle_dojo.grading import Grade
 from wmrl_gym.envs.mle_dojo.runner import CompetitionRunner
@@ -24,6 +24,22 @@ class DSBenchRunner(CompetitionRunner):
     """
 
     score_kinds: ClassVar[tuple[str, ...]] = ("percentile", "relative_gap", "raw")
+
+    def available(self) -> list[str]:
+        """Names of the tasks whose data lie in the data root.
+
+        Raises:
+            CompetitionError: if there are none.
+        """
+        root = default_data_root() if self.data_root is None else Path(self.data_root).expanduser()
+        lying = sorted(folder.name for folder in (root / "data" / "data_resplit").glob("*"))
+        names = [name for name in lying if all((root / part).exists() for part in task_parts(name))]
+        if not names:
+            raise CompetitionError(
+                f"no competition is named, and no task of DSBench lies in {root}\n"
+                "  docs/evaluation.md says how to get them."
+            )
+        return names
 
     def competition(self, name: str) -> DSBenchTask:
         """The task of that name, loaded once per process."""
@@ -52,7 +68,7 @@ class DSBenchEnv(MLEDojoEnv):
     Observations, actions, rewards, the end and the info are `MLEDojoEnv`'s, as are all arguments, but for these:
 
     Args:
-        competition: name of a task, or several.
+        competition: name of a task, or several; None: all whose data are there.
         data_root: DSBench's folder ``data_modeling`` with its archives unpacked. Default: $WMRL_DSBENCH_ROOT, else
             ``~/.cache/wmrl_gym/dsbench``.
         score: "percentile" of MLE-Dojo's leaderboards, which `competitions_dir` or an installed MLE-Dojo holds;

@@ -51,7 +51,8 @@ class MLEDojoEnv(ExpensiveRewardEnv[str, str]):
 
     Args:
         competition: name of a competition in the data root, or several, of which each episode plays one:
-            ``reset(options={"competition": name})`` chooses, else the seed does.
+            ``reset(options={"competition": name})`` chooses, else the seed does. None: all that are prepared; where
+            none is, the bundled ones are prepared first.
         data_root: folder of prepared competitions in MLE-Dojo's layout. Default: $WMRL_DATA_ROOT, else
             ``~/.cache/wmrl_gym/competitions``.
         max_turns: turns of an episode.
@@ -117,7 +118,8 @@ class MLEDojoEnv(ExpensiveRewardEnv[str, str]):
             feedback_style=overview_style,
             sandbox_start=sandbox_start,
         )
-        self.competitions: dict[str, Competition] = {name: own_runner.competition(name) for name in _names(competition)}
+        names = own_runner.available() if competition is None else _names(competition)
+        self.competitions: dict[str, Competition] = {name: own_runner.competition(name) for name in names}
         self.runner: Callable[[Submission], Outcome] = runner or own_runner
         self.observation_space = UnicodeText(MAX_OBSERVATION_CHARS)
         self.action_space = UnicodeText(MAX_ACTION_CHARS)
@@ -301,12 +303,12 @@ class _Episode:
             self.best_percentile = max(percentile, self.best_percentile or 0.0)
 
 
-def _names(competition: str | Sequence[str] | None) -> list[str]:
-    names = [competition] if isinstance(competition, str) else list(competition or [])
+def _names(competition: str | Sequence[str]) -> list[str]:
+    names = [competition] if isinstance(competition, str) else list(competition)
     if not names:
         raise CompetitionError(
-            "no competition is named\n  make the environment with competition='titanic', say, or with several names. "
-            "`wmrl competitions list` shows what there is."
+            "no competition is named\n  make the environment with competition='titanic_survival', say, with several\n"
+            "  names, or with None for all that are prepared. `wmrl competitions list` shows what there is."
         )
     return names
 

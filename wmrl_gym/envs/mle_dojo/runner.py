@@ -15,6 +15,7 @@ from wmrl_gym.core import DataFolder, Outcome, Submission
 from wmrl_gym.envs.mle_dojo.competition import Competition, default_data_root, shared_competition
 from wmrl_gym.envs.mle_dojo.feedback import FeedbackStyle, error_line, exception_name, failing_line, render_feedback
 from wmrl_gym.envs.mle_dojo.ladder import RewardLadder, Status
+from wmrl_gym.envs.mle_dojo.prepared import prepared_competitions
 
 if TYPE_CHECKING:
     from wmrl_gym.envs.mle_dojo.grading import Grade
@@ -89,6 +90,14 @@ class CompetitionRunner:
         return self._outcome(
             competition, status, started, stdout=result.stdout, stderr=result.stderr, exception=exception
         )
+
+    def available(self) -> list[str]:
+        """Names of the competitions there are, for whoever names none.
+
+        Raises:
+            CompetitionError: if there is none.
+        """
+        return prepared_competitions(self.data_root)
 
     def competition(self, name: str) -> Competition:
         """The competition of that name, loaded once per process."""
