@@ -77,3 +77,21 @@ def test_doctor_says_what_works(capsys: pytest.CaptureFixture[str]) -> None:
     assert {"packages", "isolation", "machine", "GPU", "competitions", "extra lora"} <= rows
     isolation = next(line for line in report.splitlines() if line.startswith("isolation"))
     assert ("ok" in isolation.split()) == (code == 0)
+
+
+def test_a_look_at_a_run_to_resume_does_not_resume_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "config.yaml").write_text("seed: 5\n")
+    code, shown, _ = run("train", "--show", f"resume={tmp_path}", capsys=capsys)
+    assert code == 0 and shown == "seed: 5\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
+
+
+def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    code, told, _ = run(capsys=capsys)
+    assert code == 2 and "train" in told and "--help" in told
+
+
+def test_a_misspelt_command_has_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["trian"])
+    assert end.value.code == 2 and "did you mean `wmrl train`?" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import sys
 import traceback
@@ -22,6 +23,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code: 0, 2 for a mistake that can be put right, 130 after Ctrl-C.
     """
     parser = build_parser()
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    if not arguments:
+        parser.print_help()
+        return 2
+    _suggest(parser, arguments[0])
     options, rest = parser.parse_known_args(arguments)
     # argparse ends a list of positionals at the first option: overrides after one are left over.
     if rest and hasattr(options, "overrides") and all("=" in item and not item.startswith("-") for item in rest):
@@ -45,6 +51,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         print(error_text(error), file=sys.stderr)
         return 2
+
+
+def _suggest(parser: argparse.ArgumentParser, given: str) -> None:
+    """End with the nearest command, if what was given is none."""
+    names = [command.name for command in COMMANDS]
+    nearest = difflib.get_close_matches(given, names, n=1)
+    if nearest and given not in names:
+        parser.error(f"there is no command {given!r}: did you mean `wmrl {nearest[0]}`? `wmrl --help` shows all.")
 
 
 def error_text(error: Exception) -> str:

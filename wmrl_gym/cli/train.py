@@ -8,10 +8,11 @@ from typing import Any
 
 from rich.console import Console
 
-from wmrl_gym.cli.configuration import listed, run_configured
+from wmrl_gym.cli.configuration import listed, run_configured, shown
 from wmrl_gym.cli.progress import Progress
 from wmrl_gym.configs.validation import ConfigError
 from wmrl_gym.reporting.final_table import final_table
+from wmrl_gym.runs.records.run_directory import RunDirectory
 from wmrl_gym.runs.stopping import StopRequested
 from wmrl_gym.runs.training import TrainingRun
 
@@ -76,7 +77,12 @@ def run(options: argparse.Namespace) -> int:
     if listed(options):
         return 0
     resumed = _run_to_resume(options.overrides)
-    return run_configured(options, train) if resumed is None else resume(resumed)
+    if resumed is None:
+        return run_configured(options, train)
+    if options.show:
+        shown(options, RunDirectory.open(resumed).config())
+        return 0
+    return resume(resumed)
 
 
 def _run_to_resume(overrides: list[str]) -> Path | None:
