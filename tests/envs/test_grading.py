@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
+import time
 from pathlib import Path
 
 import pandas as pd
@@ -160,3 +161,40 @@ def test_a_metric_that_ends_the_process_ends_only_the_grading(data_root: Path, t
     )
     grade = picky.grade(csv(picky.answers.assign(cultivar=7)))
     assert grade.known and not grade.valid
+
+
+@pytest.mark.parametrize(
+    ("submission", "told"),
+    [
+        (b"\n" + b"a," * 40_000 + b"a\n1\n", "has 40001 columns, expected 2"),
+        (b"\r\n\r\n" + b"a," * 40_000 + b"a\n1\n", "has 40001 columns, expected 2"),
+        (b"wine_id,cultivar\n" + b"1," * 59_999 + b"1\n", "a row of 60000 fields, expected 2"),
+        (b"wine_id,cultivar\n" + b'"\n",' * 60_000 + b"1\n", "a row of 60001 fields, expected 2"),
+        (b"wine_id,cultivar\n" + b'a"b,' * 60_000 + b"1\n", "a row of 60001 fields, expected 2"),
+    ],
+    ids=["second line is the header", "third line", "one row", "quoted line breaks", "odd quotes"],
+)
+def test_a_wide_row_anywhere_is_refused_at_once(wine: Competition, submission: bytes, told: str) -> None:
+    started = time.process_time()
+    grade = wine.grade(submission)
+    assert grade.known and told in str(grade.problem)
+    assert time.process_time() - started < 2.0
+
+
+def test_commas_within_quotes_are_no_fields(wine: Competition) -> None:
+    table = wine.answers.assign(note=["a,\n" * 1000 + 'say ""x""'] * len(wine.answers))
+    assert wine.grade(csv(table)) == wine.grade(csv(wine.answers.assign(note="x")))
+
+
+def test_a_metric_s_endless_message_is_not_searched_for_word_by_word(data_root: Path, tmp_path: Path) -> None:
+    wordy = with_metric(
+        data_root,
+        tmp_path,
+        "        if (y_pred['cultivar'] == 7).any():\n"
+        "            raise ValueError('found ' + '12345 ' * 300_000)\n"
+        "        return 1.0\n",
+    )
+    long = csv(wordy.answers.assign(cultivar=7, note="x" * 20_000))
+    started = time.process_time()
+    assert "found ..." in str(wordy.grade(long).problem)
+    assert time.process_time() - started < 5.0

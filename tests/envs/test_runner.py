@@ -163,3 +163,21 @@ def test_a_second_installation_of_the_data_is_hidden_as_well(tmp_path: Path, mon
     copy.write_bytes(original.read_bytes())
     monkeypatch.setattr(answer_sources, "interpreter_prefixes", lambda: [*interpreter_prefixes(), tmp_path])
     assert copy in bundled_data_files.__wrapped__()
+
+
+def test_a_script_too_large_to_compile_is_told_so_and_never_run(data_root: Path) -> None:
+    doubled = "".join(f"{' ' * n}try: pass\n{' ' * n}finally:\n" for n in range(18)) + " " * 18 + "pass\n"
+    outcome = CompetitionRunner(data_root, NoSandbox())(wine(doubled))
+    assert (outcome.status, outcome.score) == ("syntax_error", 0.0)
+    assert "compiling the script takes more than 512 MB" in outcome.feedback
+
+
+def test_a_machine_that_cannot_compile_says_nothing_of_the_script(
+    data_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stuck(script: str, name: str) -> str | None:
+        raise TimeoutError("compiling a script gave no answer")
+
+    monkeypatch.setattr("wmrl_gym.envs.mle_dojo.runner.compile_problem", stuck)
+    outcome = CompetitionRunner(data_root, NoSandbox())(wine(scripts.GOOD))
+    assert (outcome.status, outcome.score) == ("unknown", None)

@@ -16,11 +16,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from wmrl_gym.envs.mle_dojo.csv_width import widest_rows
+
 if TYPE_CHECKING:
     import pandas as pd
 
 MAX_BYTES = 256 * 2**20
 MESSAGE_CHARS = 400
+ERROR_CHARS = 4 * MESSAGE_CHARS
+"""Of a metric's exception, before what stands in it is looked for in the submission."""
 # Words of Python's own messages, which say nothing about the answers.
 _OPERATORS = frozenset({"<", "<=", ">", ">=", "+", "-", "*", "/", "**"})
 _TYPES = frozenset({"str", "int", "float", "bool", "object", "NoneType", "int64", "float64"})
@@ -124,6 +128,11 @@ def _read(submission_csv: bytes, competition: Graded) -> pd.DataFrame:
     rows = competition.submission_rows
     max_rows, max_columns = 4 * rows + 1000, 4 * expected.shape[1] + 100
     try:
+        first, widest = widest_rows(submission_csv)
+        if first > max_columns:
+            raise _Unreadable(f"submission.csv has {first} columns, expected {expected.shape[1]}")
+        if widest > max_columns:
+            raise _Unreadable(f"submission.csv has a row of {widest} fields, expected {expected.shape[1]} columns")
         header = next(csv.reader(io.StringIO(submission_csv.partition(b"\n")[0].decode("utf-8-sig"))), [])
         if len(header) > max_columns:
             raise _Unreadable(f"submission.csv has {len(header)} columns, expected {expected.shape[1]}")
@@ -184,7 +193,11 @@ def _without_answers(message: str, submission_csv: bytes) -> str:
         own = token in _OPERATORS | _TYPES or token.encode("utf-8", "replace") in submission_csv
         return match.group() if own else "..."
 
-    return re.sub(r"'[^']*'|\"[^\"]*\"|(?<![A-Za-z_])-?\d+(?:\.\d+)?", keep_own, message)
+    quoted = r"'[^']*'|\"[^\"]*\""
+    if len(message) > ERROR_CHARS:
+        # Every token is looked for in the submission, so there must not be millions. The cut may leave a quote open.
+        message, quoted = message[:ERROR_CHARS].rpartition(" ")[0], rf"{quoted}|'[^']*\Z|\"[^\"]*\Z"
+    return re.sub(rf"{quoted}|(?<![A-Za-z_])-?\d+(?:\.\d+)?", keep_own, message)
 
 
 def _short(message: str) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-import traceback
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
@@ -16,6 +14,7 @@ from wmrl_gym.envs.mle_dojo.competition import Competition, default_data_root, s
 from wmrl_gym.envs.mle_dojo.feedback import FeedbackStyle, error_line, exception_name, failing_line, render_feedback
 from wmrl_gym.envs.mle_dojo.ladder import RewardLadder, Status
 from wmrl_gym.envs.mle_dojo.prepared import prepared_competitions
+from wmrl_gym.execution.compiling import compile_problem
 
 if TYPE_CHECKING:
     from wmrl_gym.envs.mle_dojo.grading import Grade
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 ScoreKind = Literal["percentile", "relative_gap", "raw"]
 
 SCRIPT_NAME = "script.py"
-# A script's own "is with a literal" and the like. By module, once: catch_warnings is not safe among threads.
-warnings.filterwarnings("ignore", category=SyntaxWarning, module=r"script\Z")
 
 _SANDBOX_STATUS = {
     "error": Status.RUNTIME_ERROR,
@@ -77,7 +74,10 @@ class CompetitionRunner:
         started = time.perf_counter()
         competition = self.competition(submission.task_id)
         script = str(submission.content)
-        problem = syntax_problem(script)
+        try:
+            problem = syntax_problem(script)
+        except OSError as error:
+            return self._outcome(competition, Status.UNKNOWN, started, problem=str(error))
         if problem is not None:
             return self._outcome(competition, Status.SYNTAX_ERROR, started, stderr=problem, exception="SyntaxError")
         result = self._sandbox().run(script, competition.public_dir)
@@ -207,15 +207,12 @@ class CompetitionRunner:
 def syntax_problem(script: str) -> str | None:
     """Why a script does not compile, as Python's own traceback says it; None if it does.
 
-    Compiling runs nothing of the script.
+    It is compiled in a process of its own, under limits, and nothing of it is run.
+
+    Raises:
+        OSError: if the machine cannot tell.
     """
-    try:
-        compile(script, SCRIPT_NAME, "exec", dont_inherit=True)
-    except SyntaxError as error:
-        return "".join(traceback.format_exception_only(error)).rstrip()
-    except (ValueError, OverflowError, RecursionError, MemoryError) as error:
-        return f"SyntaxError: {error or type(error).__name__}"
-    return None
+    return compile_problem(script, SCRIPT_NAME)
 
 
 def raw_quality(raw_score: float, higher_is_better: bool) -> float:

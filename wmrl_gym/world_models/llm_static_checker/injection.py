@@ -12,6 +12,8 @@ import io
 import re
 import tokenize
 
+from wmrl_gym.scriptcheck.limits import MAX_SOURCE
+
 _NAMES = (
     "s|bos|eos|pad|unk|mask|think|tool_call|tool_response|tools|start_of_turn|end_of_turn|start_of_image|"
     "end_of_image|begin_of_text|end_of_text|im_start|im_end|eot|eom"
@@ -60,7 +62,7 @@ def defang(text: str) -> str:
 def suspicious_strings(script: str) -> list[str]:
     """Whatever in comments and string literals looks meant for a judge: "kind: excerpt", in order of the kinds.
 
-    Code that does not parse is searched line by line.
+    Code that does not parse, or is too long to be parsed in the trainer, is searched line by line.
     """
     texts = [" ".join(text.split()) for text in _written_texts(script)]
     return [
@@ -73,6 +75,8 @@ def suspicious_strings(script: str) -> list[str]:
 
 def _written_texts(script: str) -> list[str]:
     """Comments (neighbouring lines joined) and string literals (implicit concatenation joined)."""
+    if len(script) > MAX_SOURCE:
+        return script.splitlines()
     try:
         tree = ast.parse(script)
         tokens = [
