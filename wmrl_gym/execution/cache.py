@@ -175,7 +175,7 @@ class CachedExecutor:
         try:
             said = {**fields, "details": dict(outcome.details)}
             text = json.dumps({"format": FORMAT, "key": key, "digest": _digest(key, said), "outcome": said})
-        except (TypeError, ValueError, RecursionError):  # details that are not plain data would come back as something else
+        except (TypeError, ValueError, RecursionError):  # details that are not plain data would not come back the same
             return
         path = self._path(key, "json")
         temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
