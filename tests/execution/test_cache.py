@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import json
 import multiprocessing
 import threading
 from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from wmrl_gym.core import Executor, Outcome, Submission
-from wmrl_gym.execution.cache import CachedExecutor
+from wmrl_gym.execution.cache import CachedExecutor, _digest
 from wmrl_gym.execution.environment import environment_key
 from wmrl_gym.execution.limits import SandboxLimits
 from wmrl_gym.execution.local import LocalExecutor
@@ -68,7 +70,11 @@ def test_what_a_second_run_might_not_repeat_is_not_kept(tmp_path: Path, outcome:
     assert inner.calls == 2 and (executor.hits, executor.misses) == (0, 2)
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"\xff\xfe", b'{"format": 1}', b'{"format": 0, "key": ""}'])
+NESTED = b'{"a":' * 100_000
+DAMAGES = [b"", b"{", b"[]", b"7", b"null", b"\xff\xfe", NESTED, b'{"format": 2}', b'{"format": 0, "key": ""}']
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage[:12].decode("latin-1"))
 def test_damaged_file_is_a_miss_and_is_written_anew(tmp_path: Path, damage: bytes) -> None:
     inner = Counting()
     executor = CachedExecutor(inner, tmp_path, "env")
@@ -76,8 +82,61 @@ def test_damaged_file_is_a_miss_and_is_written_anew(tmp_path: Path, damage: byte
     (path,) = tmp_path.rglob("*.json")
     whole = path.read_bytes()
     path.write_bytes(damage)
-    assert executor.submit(Submission("t", "s")).result(5) == VALID
+    with pytest.warns(RuntimeWarning, match="executed again"):
+        assert executor.submit(Submission("t", "s")).result(5) == VALID
     assert inner.calls == 2 and path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"score": 1e9},
+        {"score": -5},
+        {"score": True},
+        {"score": "0.5"},
+        {"score": {"a": 1}},
+        {"score": [0.5]},
+        {"score": float("nan")},
+        {"status": 3},
+        {"status": "timeout"},
+        {"feedback": None},
+        {"seconds": "long"},
+        {"seconds": -1.0},
+        {"details": [1]},
+        {"details": {"percentile": 1.0}},
+        {"further": 1},
+    ],
+    ids=str,
+)
+def test_changed_outcome_is_not_believed(tmp_path: Path, change: dict[str, Any], sealed: bool) -> None:
+    inner = Counting()
+    executor = CachedExecutor(inner, tmp_path, "env")
+    executor.submit(Submission("t", "s")).result(5)
+    (path,) = tmp_path.rglob("*.json")
+    content = json.loads(path.read_text())
+    content["outcome"].update(change)
+    possible = change in ({"score": 1e9}, {"score": -5}, {"details": {"percentile": 1.0}})
+    if sealed and possible:
+        pytest.skip("some environment's outcome may be that: only the digest tells")
+    if sealed:
+        content["digest"] = _digest(content["key"], content["outcome"])
+    path.write_text(json.dumps(content))
+    with pytest.warns(RuntimeWarning, match="executed again"):
+        assert executor.submit(Submission("t", "s")).result(5) == VALID
+    assert inner.calls == 2
+
+
+def test_truncated_file_is_not_believed_wherever_it_ends(tmp_path: Path) -> None:
+    inner = Counting()
+    executor = CachedExecutor(inner, tmp_path, "env")
+    executor.submit(Submission("t", "s")).result(5)
+    (path,) = tmp_path.rglob("*.json")
+    whole = path.read_bytes()
+    for end in range(0, len(whole), 7):
+        path.write_bytes(whole[:end])
+        with pytest.warns(RuntimeWarning, match="executed again"):
+            assert executor.submit(Submission("t", "s")).result(5) == VALID
 
 
 def test_file_under_a_wrong_name_is_not_believed(tmp_path: Path) -> None:
@@ -88,7 +147,8 @@ def test_file_under_a_wrong_name_is_not_believed(tmp_path: Path) -> None:
     executor.submit(Submission("t", "b")).result(5)
     (second,) = set(tmp_path.rglob("*.json")) - {first}
     second.write_bytes(first.read_bytes())
-    executor.submit(Submission("t", "b")).result(5)
+    with pytest.warns(RuntimeWarning, match="another submission's"):
+        executor.submit(Submission("t", "b")).result(5)
     assert inner.calls == 3
 
 

@@ -151,3 +151,46 @@ except PermissionError as error:
 """
     said = as_ordinary_user(public, body)
     assert str(public) in said and "chmod -R a+rX" in said
+
+
+@both_starts
+def test_unseen_memory_and_faults_of_the_machine(public: Path, start: str) -> None:
+    hoard = """
+import ctypes, os, time
+made = []
+try:
+    while len(made) < 9:
+        made.append(os.memfd_create("x"))
+        os.write(made[-1], bytes(60 * 2**20))
+except OSError:
+    pass
+libc = ctypes.CDLL(None)
+libc.shmat.restype = ctypes.c_void_p
+for _ in range(9):
+    kept = libc.shmget(0, 60 * 2**20, 0o1600)
+    if kept >= 0:
+        block = libc.shmat(kept, None, 0)
+        ctypes.memset(ctypes.c_void_p(block), 1, 60 * 2**20)
+        libc.shmdt(ctypes.c_void_p(block))
+        made.append(kept)
+time.sleep(0.3)
+print(len(made))
+"""
+    body = f"""
+import threading, time, signal
+from wmrl_gym.execution import launch
+result = run({hoard!r}, memory_mb=256)
+assert result.memory_limited_by.startswith("cgroup") or result.stdout == "0\\n", result
+for _ in range(2):
+    assert run("import os; os.kill(os.getpid(), 9)").returncode == 137
+results = []
+thread = threading.Thread(target=lambda: results.append(run("import time; time.sleep(2)")))
+thread.start()
+while not launch._running:
+    time.sleep(0.05)
+time.sleep(0.5)
+os.kill(next(iter(launch._running)).process.pid, signal.SIGKILL)
+thread.join()
+assert results[0].status == "infrastructure_error", results
+"""
+    as_ordinary_user(public, body, start)

@@ -84,6 +84,8 @@ def _isolation() -> tuple[bool, str]:
         return False, str(error).removeprefix("wmrl: ")
     stack = ", ".join(f"{name} {version}" for name, version in report.versions.items())
     limited_by = report.memory_limited_by
+    if limited_by.startswith("RLIMIT"):
+        limited_by += " (no control group may be made: memory files and System V segments are denied, sockets counted)"
     tried = "trial scripts, started fresh and warm, reached nothing outside"
     return True, f"{tried} ({stack}); memory limited by {limited_by}"
 

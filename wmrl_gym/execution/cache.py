@@ -1,7 +1,8 @@
 """Remembering outcomes: the same submission in the same surroundings is executed once, by whoever comes first.
 
 One JSON file per outcome, named by its content address: readable with a pager, written by rename, so that a process
-killed at any moment leaves either a whole file or none.
+killed at any moment leaves either a whole file or none. Each carries a digest of what it says: a file that was damaged,
+or in which somebody changed a number, is not believed, and the submission is executed again.
 """
 
 from __future__ import annotations
@@ -9,19 +10,27 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import fcntl
+import hashlib
 import json
+import math
 import os
 import threading
-from collections.abc import Collection, Iterator
+import warnings
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 from wmrl_gym.core import Executor, Outcome, Submission, fingerprint
 
 DETERMINISTIC_STATUSES = frozenset({"no_code", "syntax_error", "runtime_error", "invalid_submission", "valid"})
 """Outcomes that a second run would repeat. A timeout, a lack of memory or a fault of the machine is none."""
 
-FORMAT = 1
+FORMAT = 2
+FIELD_TYPES: dict[str, type | tuple[type, ...]] = {
+    **{"score": (int, float), "seconds": (int, float), "details": dict},
+    **{"status": str, "feedback": str, "source": str},
+}
 
 
 class CachedExecutor:
@@ -139,13 +148,24 @@ class CachedExecutor:
 
     def _read(self, key: str) -> Outcome | None:
         """The outcome kept under a key; None if there is none, or what is there cannot be trusted."""
+        path = self._path(key, "json")
         try:
-            content = json.loads(self._path(key, "json").read_text("utf-8"))
-            if content["format"] != FORMAT or content["key"] != key:
+            content = json.loads(path.read_text("utf-8"))
+            if isinstance(content, dict) and content.get("format") == 1:  # an earlier version's, without a digest
                 return None
-            outcome = Outcome(**content["outcome"])
-            return outcome if self._keeps(outcome) else None
-        except (OSError, ValueError, KeyError, TypeError):
+            outcome = _believed(content, key)
+            if not self._keeps(outcome):
+                raise ValueError(f"no outcome of status {outcome.status!r} is kept here")
+            return outcome
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            warnings.warn(
+                f"wmrl: {path} is no outcome that can be believed ({type(error).__name__}: {error})\n"
+                "  it is ignored, and the submission executed again.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
             return None
 
     def _write(self, key: str, outcome: Outcome) -> None:
@@ -153,8 +173,9 @@ class CachedExecutor:
             return
         fields = {field.name: getattr(outcome, field.name) for field in dataclasses.fields(outcome)}
         try:
-            text = json.dumps({"format": FORMAT, "key": key, "outcome": {**fields, "details": dict(outcome.details)}})
-        except (TypeError, ValueError):  # details that are not plain data would come back as something else
+            said = {**fields, "details": dict(outcome.details)}
+            text = json.dumps({"format": FORMAT, "key": key, "digest": _digest(key, said), "outcome": said})
+        except (TypeError, ValueError, RecursionError):  # details that are not plain data would not come back the same
             return
         path = self._path(key, "json")
         temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
@@ -165,6 +186,31 @@ class CachedExecutor:
 
     def _keeps(self, outcome: Outcome) -> bool:
         return outcome.score is not None and outcome.status in self.statuses
+
+
+def _believed(content: Any, key: str) -> Outcome:
+    """The outcome in a file's content.
+
+    Raises:
+        ValueError, KeyError, TypeError: if it is not what `CachedExecutor` wrote under this key.
+    """
+    if content["format"] != FORMAT or content["key"] != key:
+        raise ValueError("it is of another version, or another submission's")
+    said = content["outcome"]
+    if content["digest"] != _digest(key, said):
+        raise ValueError("its digest does not fit what it says")
+    outcome = Outcome(**said)
+    for field, kinds in FIELD_TYPES.items():
+        value = getattr(outcome, field)
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            raise TypeError(f"{field} is {value!r:.80}")
+    if not (math.isfinite(outcome.seconds) and outcome.seconds >= 0.0):
+        raise ValueError(f"seconds is {outcome.seconds}")
+    return outcome
+
+
+def _digest(key: str, said: Mapping[str, Any]) -> str:
+    return hashlib.sha256(f"{key}\n{json.dumps(said)}".encode()).hexdigest()
 
 
 def _copy(source: Future[Outcome], target: Future[Outcome]) -> None:

@@ -23,8 +23,15 @@ from wmrl_gym.execution.stray_processes import kill_stray_starts
 START_SECONDS = 60.0
 """How long bubblewrap and the interpreter may take to start before that counts as a fault of this machine."""
 
+REPORT_SECONDS = 10.0
+"""How long whoever watched over an ended script may take to say how it ended."""
+
 _running_lock = threading.Lock()
 _running: dict[Box, int] = {}
+
+
+class MachineFault(OSError):
+    """A process outside the script's sight died, or stopped, unasked: nothing is known about the script."""
 
 
 class OutputPipes:
@@ -70,10 +77,15 @@ class Box:
         self.init = init
         self.channel = channel
         self.output = output
-        self.init_fd = os.pidfd_open(init)
-        # Both stay readable after the sandbox is dead, and vanish with these descriptors: nothing to clean up.
-        self.scratch = os.open(f"/proc/{init}/root{bubblewrap.SCRATCH}", os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
-        self.shm = os.open(f"/proc/{init}/root/dev/shm", os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
+        with contextlib.ExitStack() as failed:
+            self.init_fd = os.pidfd_open(init)
+            failed.callback(os.close, self.init_fd)
+            # Both stay readable after the sandbox is dead, and vanish with these descriptors: nothing to clean up.
+            flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW
+            self.scratch = os.open(f"/proc/{init}/root{bubblewrap.SCRATCH}", flags)
+            failed.callback(os.close, self.scratch)
+            self.shm = os.open(f"/proc/{init}/root/dev/shm", flags)
+            failed.pop_all()
         self.stopped = False
         with _running_lock:
             _running[self] = threading.get_ident()
@@ -112,6 +124,21 @@ class Box:
                 os.close(descriptor)
             self.channel.close()
 
+    def check_unharmed(self) -> None:
+        """Tell the end of a box from the death of its bubblewrap, which no process inside can see or signal.
+
+        To be asked when all inside are dead, and before `kill`.
+
+        Raises:
+            MachineFault: if bubblewrap was killed, or does not say how the box ended.
+        """
+        try:
+            code = self.process.wait(REPORT_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise MachineFault("bubblewrap does not say how its sandbox ended: was it stopped?") from None
+        if code < 0:
+            raise MachineFault(f"bubblewrap was killed from outside by signal {-code}")
+
     def _signal(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.init_fd, signal.SIGKILL)
@@ -130,7 +157,19 @@ class Script(Protocol):
     """Host pids from which all processes of the box descend."""
 
     def returncode(self) -> int:
-        """Exit code, 128 + n after signal n. Asked once, after the end and before the box is killed."""
+        """Exit code, 128 + n after signal n. Asked once, after the end and before the box is killed.
+
+        Raises:
+            MachineFault: if it cannot be known, through no doing of the script.
+        """
+        ...
+
+    def check_watched(self) -> None:
+        """Whether the script, which has not been reported as ended, may still be running.
+
+        Raises:
+            MachineFault: if it has ended and whoever watches over it did not say so.
+        """
         ...
 
 
@@ -145,7 +184,11 @@ class FreshScript:
 
     def returncode(self) -> int:
         """Exit code, as bubblewrap hands it on."""
-        return self.box.process.wait(10.0)
+        self.box.check_unharmed()
+        return int(self.box.process.returncode)
+
+    def check_watched(self) -> None:
+        """Its end is the end of the box, which is seen without help."""
 
 
 def stop_sandboxes_of(threads: Sequence[int]) -> None:
@@ -176,6 +219,8 @@ def open_box(
         filter_file = memory_file(stack, seccomp) if seccomp else None
         info_read, info_write = os.pipe()
         stack.callback(os.close, info_read)
+        started = stack.enter_context(contextlib.ExitStack())
+        started.callback(os.close, info_write)
 
         def source(path: Path) -> str:
             return f"{places}/{staged[path]}" if path in staged else str(path)
@@ -190,7 +235,7 @@ def open_box(
         output = OutputPipes(stack)
         handed = [info_write, option_file, *files.values(), *([filter_file] if filter_file else [])]
         process, channel = _spawn(outer, output, handed)
-        os.close(info_write)
+        started.close()
         box = _await_ready(process, channel, info_read, view, output)
         stack.callback(box.close)
         yield box
@@ -200,8 +245,10 @@ def _spawn(
     command: Sequence[str], output: OutputPipes, handed: Sequence[int]
 ) -> tuple[subprocess.Popen[bytes], socket.socket]:
     channel, inside = socket.socketpair()
+    failed = contextlib.ExitStack()
+    failed.callback(channel.close)
     no_environment: dict[str, str] = {}  # bubblewrap is process 1 inside, and /proc/1/environ is readable there
-    with inside:
+    with inside, failed:
         process = subprocess.Popen(
             command,
             stdin=inside.fileno(),
@@ -212,6 +259,7 @@ def _spawn(
             pass_fds=handed,
             start_new_session=True,  # Ctrl-C is for the trainer, which then ends its sandboxes in its own way
         )
+        failed.pop_all()
     return process, channel
 
 

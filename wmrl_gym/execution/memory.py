@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from wmrl_gym.execution.process_tree import descendants, proportional_bytes, resident_bytes
+from wmrl_gym.execution.process_tree import descendants, proportional_bytes, resident_bytes, socket_bytes
 
 CGROUP_PREFIX = "wmrl-"
 _serial = itertools.count()
@@ -46,7 +46,11 @@ class MemoryLimit(ABC):
 
 
 class Watchdog(MemoryLimit):
-    """Samples resident memory, and proportional memory when the former is too high."""
+    """Samples resident memory, and proportional memory when the former is too high.
+
+    Sockets, whose buffers it cannot see, count with the most that they can hold; memory files and System V segments,
+    which it cannot see either, are denied by the system call filter.
+    """
 
     description = "RLIMIT_AS and watchdog"
 
@@ -62,6 +66,7 @@ class Watchdog(MemoryLimit):
     def exceeded(self, extra_bytes: int) -> bool:
         """Whether the tree is over its limit at this moment."""
         pids = descendants(self.roots)
+        extra_bytes += socket_bytes(self.roots[:1])
         if resident_bytes(pids) + extra_bytes <= self.limit_bytes:
             return False
         return proportional_bytes(pids) + extra_bytes > self.limit_bytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,3 +53,29 @@ def proportional_bytes(pids: list[int]) -> int:
         except (OSError, ValueError):
             total += resident_bytes([pid])
     return total
+
+
+def socket_bytes(inits: Sequence[int]) -> int:
+    """The most that the socket buffers of some network namespaces can hold, by the number of their sockets.
+
+    Args:
+        inits: host pids of one process in each.
+    """
+    total = 0
+    for pid in inits:
+        try:
+            lines = Path(f"/proc/{pid}/net/sockstat").read_text().splitlines()
+            counts = {line.split()[0]: int(line.split()[2]) for line in lines}
+        except (OSError, ValueError, IndexError):  # it ended while we looked
+            continue
+        anything, stream = _largest_buffers()
+        total += counts.get("sockets:", 0) * anything + counts.get("TCP:", 0) * stream
+    return total
+
+
+@functools.cache
+def _largest_buffers() -> tuple[int, int]:
+    """Bytes that a process without privileges may have one socket hold, and what one of TCP may hold besides."""
+    anything = 2 * int(Path("/proc/sys/net/core/wmem_max").read_text())  # the kernel doubles what is asked for
+    tuned = [Path(f"/proc/sys/net/ipv4/tcp_{way}mem").read_text().split()[2] for way in "rw"]
+    return anything, sum(map(int, tuned))

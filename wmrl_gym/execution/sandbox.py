@@ -11,6 +11,7 @@ import json
 import os
 import re
 import selectors
+import signal
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,16 +22,19 @@ from wmrl_gym.execution.isolation import SandboxUnavailable, interpreter_prefixe
 from wmrl_gym.execution.launch import Box, FreshScript, Script, open_box
 from wmrl_gym.execution.leftover_files import read_submission
 from wmrl_gym.execution.limits import RunStatus, SandboxLimits, SandboxResult
-from wmrl_gym.execution.memory import MemoryLimit, limit_memory
+from wmrl_gym.execution.memory import MemoryLimit, Watchdog, limit_memory
 from wmrl_gym.execution.output import HeadAndTail
 from wmrl_gym.execution.seccomp import filter_program
-from wmrl_gym.execution.warm import IDLE_COMMAND, PRELOAD, shared_zygote
+from wmrl_gym.execution.warm import IDLE_COMMAND, PRELOAD, ZygoteLost, retire_zygote, shared_zygote
 
 __all__ = ["Sandbox", "SandboxLimits", "SandboxResult", "SandboxUnavailable"]
 
 MIB = 2**20
 TICK_SECONDS = 0.05
 """How often limits that the kernel does not keep by itself are looked at."""
+
+KILLED = (128 + signal.SIGKILL, 128 + signal.SIGTERM)
+"""Exit codes that may mean that somebody outside, or a machine short of memory, ended the script."""
 
 MEMORY_ERROR = re.compile(r"^((\w+\.)*_?(Array)?MemoryError\b|OSError: \[Errno 12\])")
 
@@ -70,6 +74,11 @@ class Sandbox:
     def run(self, script: str, data_dir: Path | str) -> SandboxResult:
         """Run a script to its end or to a limit.
 
+        What the machine does to a script must not count against it. A supervisor that dies unasked makes the result
+        an "infrastructure_error": no script can see, or signal, the processes whose end is taken for that. A script
+        itself that ends as if killed is run once more, since nobody can tell whether it did that to itself. If it ends
+        so again, it is taken for its own doing.
+
         Args:
             script: Python source. It finds ``DATA_DIR`` and ``SUBMISSION_PATH`` as predefined names, and as
                 environment variables.
@@ -80,36 +89,50 @@ class Sandbox:
             PermissionError: if the data lies where scripts could see its neighbours, or cannot be read by a script.
         """
         view = self._view(Path(data_dir))
+        try:
+            result = self._run_once(script, view)
+        except ZygoteLost:
+            result = None
+        if result is None or (result.status == "error" and result.returncode in KILLED):
+            try:
+                result = self._run_once(script, view)
+            except ZygoteLost as error:
+                result = _nothing_known(error)
+        return result
+
+    def _run_once(self, script: str, view: bubblewrap.View) -> SandboxResult:
         memory = limit_memory(self.limits.memory_mb * MIB, self.limits.processes)
         try:
-            with self._script(view) as (box, started):
+            with self._script(view, filter_program(only_seen_memory=isinstance(memory, Watchdog))) as (box, started):
                 memory.adopt(started.roots)
                 box.output.close_writers()
                 started.channel.settimeout(10.0)
                 started.channel.sendall(self._job(script))
                 started.channel.close()
                 return _Run(box, started, memory, self.limits).supervise()
+        except ZygoteLost:  # no line of the script has run
+            raise
         except (SandboxUnavailable, OSError, RuntimeError) as error:
-            return SandboxResult(
-                "infrastructure_error", None, "", str(error), 0.0, None, "the sandbox failed", str(error)
-            )
+            return _nothing_known(error)
         finally:
             memory.close()
 
     @contextlib.contextmanager
-    def _script(self, view: bubblewrap.View) -> Iterator[tuple[Box, Script]]:
+    def _script(self, view: bubblewrap.View, seccomp: bytes | None) -> Iterator[tuple[Box, Script]]:
         """A process that has everything but its script."""
-        seccomp = filter_program()
         if self.start == "fresh":
             with open_box(view, self.limits, bubblewrap.python_command(), seccomp) as box:
                 yield box, FreshScript(box)
         else:
             zygote = shared_zygote(self.preload)
-            with (
-                open_box(view, self.limits, IDLE_COMMAND, seccomp) as box,
-                contextlib.closing(zygote.fork_into(box, seccomp, view.temporary_environment)) as script,
-            ):
-                yield box, script
+            with open_box(view, self.limits, IDLE_COMMAND, seccomp) as box:
+                try:
+                    script = zygote.fork_into(box, seccomp, view.temporary_environment)
+                except ZygoteLost:
+                    retire_zygote(zygote)
+                    raise
+                with contextlib.closing(script):
+                    yield box, script
 
     def _view(self, data_dir: Path) -> bubblewrap.View:
         data_dir = data_dir.resolve()
@@ -162,6 +185,8 @@ class _Run:
         started = time.monotonic()
         status, reason = self._watch(started + self.limits.wall_seconds)
         seconds = time.monotonic() - started
+        if status == "timeout":
+            self.script.check_watched()
         returncode = self.script.returncode() if status is None else None
         self.box.kill()
         self._drain()
@@ -228,6 +253,10 @@ class _Run:
         for name, kept in self.output.items():
             while data := self.box.output.read(name):
                 kept.write(data)
+
+
+def _nothing_known(error: Exception) -> SandboxResult:
+    return SandboxResult("infrastructure_error", None, "", str(error), 0.0, None, "the sandbox failed", str(error))
 
 
 def _check_readable(data_dir: Path) -> None:

@@ -1,13 +1,14 @@
 """A small system call filter: less of the kernel within reach of a script.
 
 The namespaces isolate without it. It removes what no solution script needs and where kernel faults have most often
-hidden: tracing, mounting, new namespaces, keys, BPF, io_uring, userfaultfd.
+hidden: tracing, mounting, new namespaces, keys, BPF, io_uring, userfaultfd, rare kinds of sockets.
 """
 
 from __future__ import annotations
 
 import errno
 import platform
+import socket
 import struct
 
 ALLOW, ERRNO, KILL = 0x7FFF0000, 0x00050000, 0x80000000
@@ -36,14 +37,30 @@ DENIED = {
 }
 DENIED_EVERYWHERE = {
     **{"io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428, "move_mount": 429},
-    **{"fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "mount_setattr": 442},
+    **{"fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "pidfd_getfd": 438, "mount_setattr": 442},
+    **{"memfd_secret": 447},
 }
+UNSEEN_MEMORY = {"x86_64": {"shmget": 29, "memfd_create": 319}, "aarch64": {"shmget": 194, "memfd_create": 279}}
+"""Memory that belongs to no process's own mappings: only a control group counts it."""
+
 ARCHITECTURES = {"x86_64": (0xC000003E, 56), "aarch64": (0xC00000B7, 220)}
 """Audit number of the architecture, and number of clone."""
 
+SOCKETS = {"x86_64": (41, 53), "aarch64": (198, 199)}
+"""Numbers of socket and socketpair."""
 
-def filter_program(machine: str | None = None) -> bytes | None:
-    """Compiled filter, 8 bytes an instruction; None on a machine whose numbers are not known here."""
+SOCKET_FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, 16)
+"""What programs use among themselves; 16 is netlink, by which the C library asks for interfaces. Not virtual machines'
+own (vsock), which no network namespace confines, nor those that load a kernel module when first asked for."""
+
+
+def filter_program(machine: str | None = None, *, only_seen_memory: bool = False) -> bytes | None:
+    """Compiled filter, 8 bytes an instruction; None on a machine whose numbers are not known here.
+
+    Args:
+        machine: as `platform.machine` names it; None is this one.
+        only_seen_memory: deny memory that no process has mapped, for where memory is limited by looking at processes.
+    """
     machine = machine or platform.machine()
     if machine not in ARCHITECTURES:
         return None
@@ -56,9 +73,15 @@ def filter_program(machine: str | None = None) -> bytes | None:
     ]
     if machine == "x86_64":  # the x32 numbers would be a way around the list
         program += [(JUMP_GREATER_EQUAL, 0, 1, 0x40000000), (RETURN, 0, 0, ERRNO | errno.ENOSYS)]
-    for number in sorted({**DENIED[machine], **DENIED_EVERYWHERE}.values()):
+    denied = {**DENIED[machine], **DENIED_EVERYWHERE, **(UNSEEN_MEMORY[machine] if only_seen_memory else {})}
+    for number in sorted(denied.values()):
         program += [(JUMP_EQUAL, 0, 1, number), (RETURN, 0, 0, ERRNO | errno.EPERM)]
     program += [(JUMP_EQUAL, 0, 1, COMMON["clone3"]), (RETURN, 0, 0, ERRNO | errno.ENOSYS)]
+    for number in SOCKETS[machine]:
+        program += [(JUMP_EQUAL, 0, len(SOCKET_FAMILIES) + 3, number), (LOAD, 0, 0, FIRST_ARGUMENT)]
+        left = range(len(SOCKET_FAMILIES), 0, -1)
+        program += [(JUMP_EQUAL, skip, 0, family) for skip, family in zip(left, SOCKET_FAMILIES, strict=True)]
+        program += [(RETURN, 0, 0, ERRNO | errno.EAFNOSUPPORT), (RETURN, 0, 0, ALLOW)]
     program += [
         (JUMP_EQUAL, 0, 3, clone),
         (LOAD, 0, 0, FIRST_ARGUMENT),

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -15,7 +16,15 @@ from collections.abc import Mapping, Sequence
 
 from wmrl_gym.execution import bubblewrap
 from wmrl_gym.execution.isolation import SandboxUnavailable
-from wmrl_gym.execution.launch import START_SECONDS, Box, await_ready, memory_file, program_source
+from wmrl_gym.execution.launch import (
+    REPORT_SECONDS,
+    START_SECONDS,
+    Box,
+    MachineFault,
+    await_ready,
+    memory_file,
+    program_source,
+)
 
 PRELOAD = (
     *("numpy", "numpy.random", "pandas", "scipy.sparse", "scipy.stats", "sklearn", "PIL.Image", "joblib"),
@@ -26,8 +35,15 @@ PRELOAD = (
 )
 """What solution scripts import most. Modules that are not installed are passed over."""
 
+ANSWER_SECONDS = 20.0
+"""How long a zygote may take to fork, a matter of milliseconds, before it is replaced."""
+
 IDLE_COMMAND = ("/bin/sh", "-c", "printf ready >&0; read -r _")
 """Holds a sandbox open until the forked script has ended."""
+
+
+class ZygoteLost(OSError):
+    """The zygote died, or does not answer. No line of the script has run."""
 
 
 class Zygote:
@@ -40,7 +56,8 @@ class Zygote:
     def __init__(self, preload: Sequence[str] = PRELOAD) -> None:
         self.requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._lock = threading.Lock()
-        with contextlib.ExitStack() as stack:
+        with contextlib.ExitStack() as stack, contextlib.ExitStack() as failed:
+            failed.callback(self.requests.close)
             stack.enter_context(theirs)
             program = memory_file(stack, program_source("zygote"))
             runner = memory_file(stack, program_source("runner"))
@@ -57,12 +74,13 @@ class Zygote:
                 pass_fds=[program, runner, theirs.fileno()],
                 start_new_session=True,
             )
+            failed.pop_all()
         self.requests.settimeout(2 * START_SECONDS)
         try:
             answer = self.requests.recv(4096).decode() or "it ended at once"
         except OSError as error:
             answer = str(error)
-        self.requests.settimeout(None)
+        self.requests.settimeout(ANSWER_SECONDS)
         if answer != "ready":
             self.close()
             raise SandboxUnavailable(f"wmrl: no warm start on this machine: {answer}\n  use Sandbox(start='fresh').")
@@ -81,12 +99,17 @@ class Zygote:
             environment: variables to set in the script, besides those that every script has.
 
         Raises:
-            OSError: if the zygote, or its child, fails.
+            ZygoteLost: if the zygote does not answer.
+            OSError: if its child fails.
         """
         with contextlib.ExitStack() as stack:
             channel, theirs = socket.socketpair()
             stack.callback(theirs.close)
-            status, status_theirs = os.pipe()
+            try:
+                status, status_theirs = os.pipe()
+            except OSError:
+                channel.close()
+                raise
             stack.callback(os.close, status_theirs)
             writers = box.output.writers
             handed = [box.init_fd, status_theirs, theirs.fileno(), writers["stdout"], writers["stderr"]]
@@ -99,11 +122,18 @@ class Zygote:
             try:
                 with self._lock:
                     socket.send_fds(self.requests, [json.dumps(request).encode()], handed)
-            except OSError:
+            except OSError as error:
                 channel.close()
                 os.close(status)
-                raise
+                raise ZygoteLost(f"the zygote takes no requests: {error}") from error
         return WarmScript(box, channel, status)
+
+    def kill(self) -> None:
+        """End it at once, even if it is stopped: who waits for an answer sees that there will be none."""
+        self.process.kill()
+        self.process.wait()
+        with self._lock:
+            self.requests.close()
 
     def close(self) -> None:
         """End it. Scripts under way end with their boxes, not with it."""
@@ -121,34 +151,54 @@ class WarmScript:
     def __init__(self, box: Box, channel: socket.socket, status: int) -> None:
         self.channel = channel
         self.ended_fd = status
+        self._script_fd: int | None = None
         try:
-            word, value = self._report()
+            try:
+                word, value = self._report(ANSWER_SECONDS)
+            except OSError as error:
+                raise ZygoteLost(str(error)) from error
             if word != "started":
                 raise OSError(f"the zygote's child {word} {value}")
+            self.box = box
             self.roots = [box.init, int(value)]
+            self._script_fd = os.pidfd_open(int(value))
             await_ready(channel)
         except BaseException:
             self.close()
             raise
 
     def returncode(self) -> int:
-        """Exit code; that of SIGKILL if the script took its guardian with it."""
+        """Exit code, as its guardian reports it, which no process inside can see or signal."""
         try:
-            word, value = self._report()
-        except OSError:
-            return 137
-        return int(value) if word == "ended" else 137
+            word, value = self._report(REPORT_SECONDS)
+        except OSError as error:
+            raise MachineFault(f"nobody says how the script ended: {error}") from error
+        if word != "ended":
+            raise MachineFault(f"the script's guardian said {word!r}")
+        # A box that died takes its script with it, and is seen to be dead only a moment later.
+        if int(value) == 128 + signal.SIGKILL and self.box.dead(0.2):
+            self.box.check_unharmed()
+        return int(value)
+
+    def check_watched(self) -> None:
+        """Look at the script itself: its guardian may have been stopped."""
+        if self._script_fd is None or not select.select([self._script_fd], [], [], 0)[0]:
+            return
+        if not select.select([self.ended_fd], [], [], REPORT_SECONDS)[0]:  # it may have ended this very moment
+            raise MachineFault("the script ended, and its guardian did not say so: was it stopped?")
 
     def close(self) -> None:
         """Free the descriptors."""
         self.channel.close()
         os.close(self.ended_fd)
+        if self._script_fd is not None:
+            os.close(self._script_fd)
 
-    def _report(self) -> tuple[str, str]:
+    def _report(self, seconds: float) -> tuple[str, str]:
         """Next line from the script's guardian, which writes each in one piece."""
         line = b""
         while not line.endswith(b"\n"):
-            if not select.select([self.ended_fd], [], [], START_SECONDS)[0]:
+            if not select.select([self.ended_fd], [], [], seconds)[0]:
                 raise OSError("the zygote does not answer")
             byte = os.read(self.ended_fd, 1)
             if not byte:
@@ -170,6 +220,14 @@ def shared_zygote(preload: Sequence[str] = PRELOAD) -> Zygote:
         if zygote is None or not zygote.alive:
             zygote = _zygotes[key] = Zygote(preload)
         return zygote
+
+
+def retire_zygote(zygote: Zygote) -> None:
+    """Kill a zygote that does not answer; the next script gets a new one. Scripts under way finish."""
+    with _lock:
+        for key in [key for key, known in _zygotes.items() if known is zygote]:
+            del _zygotes[key]
+    zygote.kill()
 
 
 @atexit.register
