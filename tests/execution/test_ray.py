@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import time
@@ -35,6 +36,16 @@ train, test = (pd.read_csv(os.path.join(DATA_DIR, name)) for name in ("train.csv
 target = [name for name in train.columns if name not in test.columns][0]
 pd.DataFrame({test.columns[0]: test.iloc[:, 0], target: train[target].mode()[0]}).to_csv(SUBMISSION_PATH, index=False)
 """
+
+
+@dataclasses.dataclass(frozen=True)
+class Unpicklable:
+    """Has a fingerprint, but does not travel."""
+
+    number: int = 3
+
+    def __reduce__(self) -> Any:
+        raise TypeError("stays at home")
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +120,30 @@ def test_faults_inside_execute_are_unknown_and_never_tried_again(make: Make, jou
     assert executor.submit(order("fine")).result(20).score == 4.0
     assert [name for name, _ in journal_lines(journal, 4)] == ["bad", "odd", "still", "fine"]
     local.close()
+
+
+def test_what_cannot_travel_is_unknown_and_takes_no_worker(make: Make) -> None:
+    executor = make()
+    for _ in range(3):
+        outcome = executor.submit(Submission("task", Unpicklable())).result(20)
+        assert outcome.score is None and "at home" in outcome.details["error"]
+    assert executor.submit(order("fine")).result(20).score == 4.0
+
+
+def test_idle_workers_of_a_lost_machine_cost_no_attempt(make: Make, cluster: Machines) -> None:
+    room = f"lost{time.monotonic_ns()}"
+    staying, lost = cluster.add(1, room), cluster.add(6, room)
+    executor = make(max_workers=7, num_cpus=0.0, resources={room: 1}, retries=0)
+    futures = [executor.submit(order(f"each{i}", 0.2)) for i in range(14)]
+    assert all(future.result(60).score is not None for future in futures)
+    cluster.kill(lost)
+    deadline = time.monotonic() + 60
+    while executor._standing > 1 and time.monotonic() < deadline:  # until the cluster knows that it is lost
+        time.sleep(0.2)
+    assert executor._standing == 1
+    futures = [executor.submit(order(f"after{i}")) for i in range(4)]
+    assert all(future.result(60).score is not None for future in futures)
+    cluster.kill(staying)
 
 
 def test_what_kills_every_worker_is_unknown_in_the_end_and_the_rest_goes_on(make: Make, journal: Path) -> None:

@@ -157,6 +157,13 @@ def test_dead_scorers_stop_the_run_and_single_failures_do_not() -> None:
     with pytest.raises(WorldModelError, match="refused"):
         FailureWatch().look([dead, RowScore(None, 0.5, True)])
     FailureWatch().look([dead, RowScore(0.1, None, False)])
+    executed = [RowScore(None, 0.5, True), RowScore(None, None, True, "OSError: one lost")]
+    FailureWatch().look(executed)  # where all is executed, nothing is predicted
+    silent, watch = [RowScore(None, None, False), RowScore(None, 0.5, True)], FailureWatch()
+    watch.look(silent)
+    watch.look(silent)
+    with pytest.raises(WorldModelError, match="no trajectory"):
+        watch.look(silent)
     with pytest.raises(RuntimeError, match="nothing to learn"):
         _score({"b_0_0": RowScore(0.1, None, False), "b_1_0": RowScore(None, None, False)})
 

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from wmrl_gym.cli import main
+from wmrl_gym.configs import compose_config
 from wmrl_gym.runs import TrainingRun, capacity_of_run, simulate
+from wmrl_gym.runs.records.run_directory import RunDirectory
 
 SHORT = ["experiment=smoke", "evaluation.samples=1", "threads=1", "logger.tensorboard=false"]
 
@@ -48,3 +50,12 @@ def test_what_was_not_measured_is_not_made_up(
     assert "nowhere" in capsys.readouterr().err
     assert main(["plan", "capacity.slots=0"]) == 2
     assert "slots is 0" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("smoke_data")
+def test_a_number_of_workers_that_nobody_wrote_down_is_asked_for(tmp_path: Path) -> None:
+    config = compose_config("train", [*SHORT, "execution=ray", "execution.max_workers=null"])
+    folder = RunDirectory.create(tmp_path, "run", 0, config)
+    (folder.path / "metrics.jsonl").write_text('{"step": 1}\n')
+    with pytest.raises(ValueError, match=r"set execution\.max_workers"):
+        capacity_of_run(folder.path)

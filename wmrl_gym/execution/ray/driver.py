@@ -57,6 +57,8 @@ class _Seat:
     standing: bool = False
     number: int | None = None
     """Of the submission it executes."""
+    node: str | None = None
+    """Id of its machine, once it stands."""
 
 
 class Driver:
@@ -107,6 +109,10 @@ class Driver:
         if any(node["NodeID"] == self._own_node and not node["Alive"] for node in nodes):
             raise ConnectionError("the cluster takes the machine of the trainer for dead")
         self._nodes = [node for node in nodes if node["Alive"]]
+        alive = {node["NodeID"] for node in self._nodes}
+        # Those that execute something hear of it by themselves; the others would each cost a submission an attempt.
+        for seat in [seat for seat in self._seats if seat.standing and seat.number is None and seat.node not in alive]:
+            self._drop(seat)
         fitting = {node["NodeID"]: workers_that_fit(node["Resources"], self._settings.needs) for node in self._nodes}
         usable = sum(count for node, count in fitting.items() if node not in self._refused)
         self._wanted = self._settings.max_workers or usable
@@ -156,7 +162,7 @@ class Driver:
             self._answer(("problem", self._refused[answer.node]))
             self._drop(seat)
         else:
-            seat.standing = True
+            seat.standing, seat.node = True, answer.node
 
     def _execute(self, number: int, submission: bytes) -> None:
         seat = next((seat for seat in self._seats if seat.standing and seat.number is None), None)
@@ -178,8 +184,9 @@ class Driver:
         else:
             self._answer(("lost", number, _first_line(error)))
         if error is not None and not isinstance(error, RayTaskError):
-            # Whatever it may still be doing there, nobody waits for it.
+            # Whatever it may still be doing there, nobody waits for it. Perhaps its machine is lost: others come first.
             self._drop(seat)
+            self._seats.sort(key=lambda other: other.node == seat.node)
             self._fill()
 
     def _when_done(self, reference: Any, then: Callable[[Any, BaseException | None], None]) -> None:
@@ -207,7 +214,7 @@ class Driver:
 
 def workers_that_fit(resources: Mapping[str, float], needs: Mapping[str, float]) -> int:
     """How many workers a machine of these resources holds."""
-    return min(int(resources.get(name, 0.0) / need + 1e-9) for name, need in needs.items())
+    return min((int(resources.get(name, 0.0) / need + 1e-9) for name, need in needs.items()), default=1)
 
 
 def _first_line(error: BaseException) -> str:

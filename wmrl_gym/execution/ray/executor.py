@@ -112,16 +112,24 @@ class RayExecutor:
     def submit(self, submission: Submission) -> Future[Outcome]:
         """Queue a submission, or join one with the same key that is under way. Its future never carries an exception.
 
+        One that cannot be pickled is unknown, and the outcome says why.
+
         Raises:
             RuntimeError: if the executor is closed.
         """
         future: Future[Outcome] = Future()
+        try:
+            pickled = _pickled(submission)
+        except Exception as error:
+            future.set_running_or_notify_cancel()
+            future.set_result(unknown_outcome(error))
+            return future
         with self._lock:
             if self._closed:
                 raise RuntimeError("RayExecutor is closed: make a new one")
             job = self._jobs.get(submission.key)
             if job is None:
-                job = self._jobs[submission.key] = _Job(submission)
+                job = self._jobs[submission.key] = _Job(submission, pickled)
                 self._waiting.append(job)
             elif job.began:
                 future.set_running_or_notify_cancel()
@@ -164,7 +172,7 @@ class RayExecutor:
                 continue
             self._running[number := next(self._numbers)] = job
             with contextlib.suppress(OSError):  # the thread that reads sees it, too, and takes back what runs
-                self._connection.send((number, job.pickled()))
+                self._connection.send((number, job.pickled))
 
     def _serve(self) -> None:
         while not self._closed:
@@ -174,7 +182,7 @@ class RayExecutor:
                         if connection.poll(0.5):
                             self._take_in(*connection.recv())
                         self._give_up_late()
-            except (EOFError, OSError) as error:
+            except Exception as error:  # whatever it is, this thread must go on: everybody waits for it
                 self._lose_cluster(error)
             self._give_up_late()
             self._closing.wait(PAUSE_SECONDS)
@@ -309,6 +317,8 @@ class _Job:
     """A submission and everybody who waits for its outcome."""
 
     submission: Submission
+    pickled: bytes
+    """The submission as it travels."""
     futures: list[Future[Outcome]] = dataclasses.field(default_factory=list)
     began: float | None = None
     """When it began to run for the first time (`time.monotonic`)."""
@@ -326,12 +336,6 @@ class _Job:
             if self.futures:
                 self.began = time.monotonic()
         return self.began is not None
-
-    def pickled(self) -> bytes:
-        """The submission as it travels."""
-        from ray import cloudpickle
-
-        return cloudpickle.dumps(self.submission)
 
     def answer(self, outcome: Outcome) -> None:
         """Give everybody the outcome."""
@@ -369,6 +373,12 @@ def _check_settings(max_workers: int | None, needs: Mapping[str, float], retries
         raise ValueError(f"a worker of RayExecutor takes {needs[wrong[0]]} of {wrong[0]}: give 0 or more")
     if max_workers is None and not any(needs.values()):
         raise ValueError("as many workers as fit would be infinitely many, as each takes nothing: give max_workers")
+
+
+def _pickled(submission: Submission) -> bytes:
+    from ray import cloudpickle
+
+    return cloudpickle.dumps(submission)
 
 
 def _unpickled(pickled: bytes, job: _Job) -> Outcome:

@@ -91,24 +91,34 @@ class ScoredRows:
     step: ScoredStep
 
 
+STEPS_WITHOUT_PREDICTION = 3
+"""So many steps in a row without a single predicted score stop a run, also where no scorer raises."""
+
+
 class FailureWatch:
     """Stops a run whose scorers are dead, which would silently turn into training on one stream alone."""
 
     def __init__(self) -> None:
         self._failures = 0
+        self._steps_without_prediction = 0
 
     def look(self, rows: Sequence[RowScore]) -> None:
         """Look at the trajectories of one step.
 
         Raises:
-            WorldModelError: if none of two or more trajectories has a predicted score although its scorer raised.
+            WorldModelError: if no trajectory outside the anchors has a predicted score: at once if scorers raised and
+                the step has two or more trajectories, else after `STEPS_WITHOUT_PREDICTION` such steps in a row.
             ExecutorError: after `MAX_CONSECUTIVE_FAILURES` anchors in a row without an executed score.
         """
         errors = [row.error for row in rows if row.error]
         last = f"\n  the last error: {errors[-1]}" if errors else ""
-        if errors and len(rows) > 1 and all(row.predicted is None for row in rows):
+        others = [row for row in rows if not row.is_anchor]
+        is_blind = bool(others) and all(row.predicted is None for row in others)
+        self._steps_without_prediction = self._steps_without_prediction + 1 if is_blind else 0
+        raised = is_blind and len(rows) > 1 and any(row.error for row in others)
+        if raised or self._steps_without_prediction >= STEPS_WITHOUT_PREDICTION:
             raise WorldModelError(
-                f"no trajectory of this step ({len(rows)} of them) has a predicted score{last}\n"
+                f"no trajectory of this step ({len(others)} that are not executed) has a predicted score{last}\n"
                 "  Mend what wmrl.scorer names and resume from the last checkpoint."
             )
         for row in rows:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from wmrl_gym.configs.capacity_schema import Capacity
-from wmrl_gym.configs.schema import TrainConfig
+from wmrl_gym.configs.schema import LOCAL_EXECUTOR, TrainConfig
 from wmrl_gym.runs.records.metrics import read_metrics
 from wmrl_gym.runs.records.run_directory import RunDirectory
 
@@ -24,7 +24,8 @@ def capacity_of_run(path: str | Path, first_step: int = 1) -> Capacity:
 
     Raises:
         FileNotFoundError: if the folder is not a run's.
-        ValueError: if it has no finished step, no world model or no executions, so that their cost is unknown.
+        ValueError: if it has no finished step, no world model or no executions, so that their cost is unknown; or if
+            it is not known how many workers it had.
     """
     directory = RunDirectory.open(Path(path))
     config = TrainConfig.from_mapping(directory.config())
@@ -40,12 +41,23 @@ def capacity_of_run(path: str | Path, first_step: int = 1) -> Capacity:
         steps=settings.steps,
         groups_per_step=settings.groups_per_step,
         group_size=settings.group_size,
-        slots=config.execution.max_workers or 1,
+        slots=_slots(config),
         mode=config.execution.mode,
         anchor_fraction=anchors.fraction,
         anchors_per_step=anchors.min_per_step,
         execution_spread=_spread(directory.ledger_file),
     )
+
+
+def _slots(config: TrainConfig) -> int:
+    """How many executions went on at the same time."""
+    elsewhere = config.execution.executor.target != LOCAL_EXECUTOR
+    if elsewhere and config.execution.max_workers is None:
+        raise ValueError(
+            "the run had as many workers as its cluster could hold, and it was not recorded how many\n"
+            "  set execution.max_workers in its config.yaml to what it was."
+        )
+    return config.execution.max_workers or 1
 
 
 def fitted(records: Sequence[Mapping[str, Any]], **workload: Any) -> Capacity:
