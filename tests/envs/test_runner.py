@@ -169,7 +169,7 @@ def test_a_script_too_large_to_compile_is_told_so_and_never_run(data_root: Path)
     doubled = "".join(f"{' ' * n}try: pass\n{' ' * n}finally:\n" for n in range(18)) + " " * 18 + "pass\n"
     outcome = CompetitionRunner(data_root, NoSandbox())(wine(doubled))
     assert (outcome.status, outcome.score) == ("syntax_error", 0.0)
-    assert "compiling the script takes more than 512 MB" in outcome.feedback
+    assert "compiling the script takes more than" in outcome.feedback
 
 
 def test_a_machine_that_cannot_compile_says_nothing_of_the_script(

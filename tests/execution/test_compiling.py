@@ -31,7 +31,7 @@ def own_peak_mb() -> float:
 def test_nested_finally_takes_no_memory_of_the_trainer(levels: int) -> None:
     before, started = own_peak_mb(), time.monotonic()
     problem = compile_problem(doubled(levels))
-    assert problem == f"SyntaxError: compiling the script takes more than {compiling.MEMORY_MB} MB"
+    assert "compiling the script takes more than" in str(problem)  # 512 MB, or on a slow machine 5 s
     assert own_peak_mb() - before < 100
     assert time.monotonic() - started < 60
     assert compile_problem(ORDINARY) is None
@@ -44,8 +44,9 @@ def test_returns_that_copy_a_long_finally_are_bounded_as_well() -> None:
 
 def test_too_much_processor_time_is_a_fault_of_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiling, "CPU_SECONDS", 1)
-    monkeypatch.setattr(compiling, "MEMORY_MB", 1500)
-    assert compile_problem(doubled(18), "slow.py") == "SyntaxError: compiling the script takes more than 1 s"
+    function = "def f():\n" + "".join(f" {line}\n" for line in doubled(13).splitlines())
+    slow = function * 1500  # every function's memory is given back: half a minute of it fits into the limit
+    assert compile_problem(slow, "slow.py") == "SyntaxError: compiling the script takes more than 1 s"
     assert compile_problem(ORDINARY, "slow.py") is None
 
 
